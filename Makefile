@@ -20,11 +20,11 @@ EMBED_DIR := internal/runtimes/runners
 MAX_RUNNER_BYTES := 4718592
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick test check lint generate sdk bench fuzz install clean FORCE
+.PHONY: help build quick test check lint generate sdk web web-test bench fuzz install clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 PLATFORM := $(shell go env GOOS)-$(shell go env GOARCH)
 
@@ -57,6 +57,7 @@ check: ## what CI runs: installs what the tests drive, then lint, runner size, t
 	done
 	go test $(TESTFLAGS) ./...
 	@$(MAKE) --no-print-directory sdk
+	web/test.sh
 	@# A count, not a time: at the end of a time go test fails now and then for no reason.
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=3000x
 	@echo "check: all passed"
@@ -77,6 +78,12 @@ generate: ## what follows from api/: docs/api.md, OpenAPI, JSON Schema, help, ty
 
 sdk: build ## the SDKs in TypeScript and Python, and MCP with its TypeScript client, tested with bin/trl
 	sdk/test.sh
+
+web: ## the built files of the console, web/dist; needs Node
+	cd web && npm ci --ignore-scripts --no-audit --no-fund --prefer-offline && npm run build
+
+web-test: build ## the console in Chromium, with bin/trl; web/dist compared with what its sources build
+	web/test.sh
 
 bench: build ## latency, throughput and memory beside their floors; writes bench.json
 	go run ./tests/bench -o bench.json

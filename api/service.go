@@ -21,6 +21,10 @@ type Service interface {
 	SystemUpgrade(ctx context.Context, p SystemUpgradeParams) (SystemUpgradeResult, error)
 	SystemHTTP(ctx context.Context, p SystemHTTPParams) (SystemHTTPResult, error)
 
+	WebOpen(ctx context.Context, p WebOpenParams) (WebOpenResult, error)
+	WebList(ctx context.Context, p WebListParams) (WebListResult, error)
+	WebRevoke(ctx context.Context, p WebRevokeParams) (WebRevokeResult, error)
+
 	RuntimeList(ctx context.Context, p RuntimeListParams) (RuntimeListResult, error)
 	RuntimeCheck(ctx context.Context, p RuntimeCheckParams) (RuntimeCheckResult, error)
 	RuntimePrune(ctx context.Context, p RuntimePruneParams) (RuntimePruneResult, error)

@@ -32,6 +32,21 @@ func (c *Client) SystemHTTP(ctx context.Context, p api.SystemHTTPParams) (api.Sy
 	return typed[api.SystemHTTPResult](ctx, c, "system.http", p)
 }
 
+// WebOpen implements api.Service.
+func (c *Client) WebOpen(ctx context.Context, p api.WebOpenParams) (api.WebOpenResult, error) {
+	return typed[api.WebOpenResult](ctx, c, "web.open", p)
+}
+
+// WebList implements api.Service.
+func (c *Client) WebList(ctx context.Context, p api.WebListParams) (api.WebListResult, error) {
+	return typed[api.WebListResult](ctx, c, "web.list", p)
+}
+
+// WebRevoke implements api.Service.
+func (c *Client) WebRevoke(ctx context.Context, p api.WebRevokeParams) (api.WebRevokeResult, error) {
+	return typed[api.WebRevokeResult](ctx, c, "web.revoke", p)
+}
+
 // RuntimeList implements api.Service.
 func (c *Client) RuntimeList(ctx context.Context, p api.RuntimeListParams) (api.RuntimeListResult, error) {
 	return typed[api.RuntimeListResult](ctx, c, "runtime.list", p)

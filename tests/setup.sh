@@ -35,6 +35,7 @@ iptables iptables  -         sessions in containers
 dockerd  docker.io -         sessions in containers
 runc     runc      -         sessions in a real Kubernetes
 ctr      containerd -        sessions in a real Kubernetes
+chromium chromium  -         the console in a browser
 npm      npm       node      the TypeScript SDK, MCP with its TypeScript client, screens beside xterm.js
 TABLE
 }

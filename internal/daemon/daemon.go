@@ -26,6 +26,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue"
 	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/login"
 	"github.com/trl-dev/trl/internal/place"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runtimes"
@@ -71,6 +72,7 @@ type daemon struct {
 
 	listener *server.Listener // nil without a socket
 	tokens   *server.Tokens   // nil before the first front
+	logins   *login.Store
 	reaper   *process.Reaper
 	state    *state.Dir
 	runtime  *host.Runtime
@@ -160,6 +162,9 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 		if err := d.openTokens(); err != nil {
 			return err
 		}
+	}
+	if err := d.openLogins(); err != nil {
+		return err
 	}
 	if d.archive, err = d.openArchive(); err != nil {
 		return err
@@ -335,7 +340,7 @@ func (d *daemon) newServer() {
 	capabilities = append(capabilities, d.runtime.Capabilities()...)
 	d.service = service.New(service.Config{
 		Registry: d.registry, DaemonID: d.id, Places: d.places, Dialogues: d.talks, Limits: d.config.Limits(), Capabilities: capabilities,
-		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.switchHTTP, Fronts: d.frontURLs, ConfigFile: d.config.File(),
+		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.switchHTTP, Console: console{d}, Fronts: d.frontURLs, ConfigFile: d.config.File(),
 	})
 	d.server = server.New(server.Config{
 		Service:         d.service,

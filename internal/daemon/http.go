@@ -54,7 +54,7 @@ func (d *daemon) tokenFile() string {
 
 func (d *daemon) serveHTTP(f *front, svc api.Service) (frontServer, error) {
 	c := server.HTTPConfig{
-		Tokens: d.tokens, Hosts: config.Words(d.config.HTTPHosts), Origins: config.Words(d.config.HTTPOrigins),
+		Tokens: d.tokens, Logins: d.logins, Hosts: config.Words(d.config.HTTPHosts), Origins: config.Words(d.config.HTTPOrigins),
 		MaxConnections: int(d.config.MaxHTTPConnections),
 	}
 	if f.secure {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/login"
 )
 
 // Defaults of HTTPConfig.
@@ -37,6 +38,8 @@ const (
 type HTTPConfig struct {
 	// Tokens decides which callers are admitted. It is required.
 	Tokens *Tokens
+	// Logins are those of browsers that show the console. Nil: there is no console.
+	Logins *login.Store
 	// TLS, when it is set, is spoken on every connection.
 	TLS *tls.Config
 	// Hosts are names that requests may address, beside those of the loopback and the

@@ -117,6 +117,9 @@ func (x *exchange) preflight() bool {
 // authorised refuses a request without a token of the needed scope. It reports whether there is one.
 func (x *exchange) authorised(need Scope) bool {
 	presented := x.presented()
+	if len(presented) == 0 && strings.HasPrefix(x.r.URL.Path, "/v1/") && x.showsLogin() {
+		return x.authorisedByLogin(need)
+	}
 	scope := Scope("")
 	for _, token := range presented {
 		if s := x.http.cfg.Tokens.scopeOf(token); s != "" && scope != ScopeFull {

@@ -384,10 +384,10 @@ func TestHTTPClose(t *testing.T) {
 		}
 	}
 	busy.expect(`{"id":1,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"http: was turned off"`)
-	if _, _, err := busy.Read(busy.ctx); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+	if _, _, err := busy.Read(busy.ctx); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
 		t.Errorf("%v", err)
 	}
-	if err := receive(t, ends); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+	if err := receive(t, ends); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
 		t.Errorf("%v", err)
 	}
 	if _, err := silent.Read(make([]byte, 1)); err == nil {

@@ -31,6 +31,8 @@ type exchange struct {
 	method string
 	// begun says that the header has been sent.
 	begun bool
+	// stops are called when the request has been answered.
+	stops []func() bool
 }
 
 // endpoint serves one path.
@@ -96,6 +98,11 @@ func (h *HTTP) find(path string) (endpoint, bool) {
 		}
 		return endpoint{allow: post, need: need, serve: func(x *exchange) { x.call(name) }}, true
 	}
+	if h.cfg.Logins != nil {
+		if e, ok := h.pageEndpoint(path); ok {
+			return e, true
+		}
+	}
 	for at, handler := range h.cfg.Handlers {
 		if path == at || strings.HasPrefix(path, at+"/") {
 			return endpoint{need: ScopeFull, serve: func(x *exchange) { handler.ServeHTTP(x.w, x.r.WithContext(x.ctx)) }}, true
@@ -108,10 +115,17 @@ func (h *HTTP) find(path string) (endpoint, bool) {
 func (h *HTTP) handle(rw http.ResponseWriter, r *http.Request) {
 	c := r.Context().Value(webConnKey{}).(*webConn)
 	x := &exchange{http: h, conn: c, r: r, w: newReply(rw, h.server.cfg.WriteTimeout)}
-	x.log = h.log.With("caller", c.peer(), "path", r.URL.Path)
+	path := r.URL.Path
+	if strings.HasPrefix(path, "/web/get/") {
+		path = "/web/get/" // without the ticket
+	}
+	x.log = h.log.With("caller", c.peer(), "path", path)
 	begin := time.Now()
 	refusal := h.enter(c)
 	defer func() {
+		for _, stop := range x.stops {
+			stop()
+		}
 		h.leave(c)
 		x.recovered(recover())
 		if x.log.Enabled(r.Context(), slog.LevelDebug) {

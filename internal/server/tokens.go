@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -131,6 +132,27 @@ func (t *Tokens) scopeOf(token string) Scope {
 		}
 	}
 	return best
+}
+
+// Find returns the scope of a token and its digest, by which Holds finds it again; "" for a wrong one.
+func (t *Tokens) Find(token string) (Scope, string) {
+	scope := t.scopeOf(token)
+	if scope == "" {
+		return "", ""
+	}
+	digest := sha256.Sum256([]byte(token))
+	return scope, hex.EncodeToString(digest[:])
+}
+
+// Holds reports whether the token with this digest is valid.
+func (t *Tokens) Holds(digest string) bool {
+	found := false
+	for _, list := range [][]secret{t.given, t.current()} {
+		for _, s := range list {
+			found = found || subtle.ConstantTimeCompare([]byte(digest), []byte(hex.EncodeToString(s.digest[:]))) == 1
+		}
+	}
+	return found
 }
 
 // current returns the tokens of the file as it is now.

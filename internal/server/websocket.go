@@ -30,6 +30,7 @@ func (x *exchange) webSocket() {
 	stream.stalled = time.AfterFunc(s.cfg.WriteTimeout, func() { _ = stream.CloseNow() })
 	stream.stalled.Stop()
 	stream.timeout = s.cfg.WriteTimeout
+	stream.lifetime = x.conn.ctx
 	c := s.newConn(x.conn.ctx, stream, x.conn.peer())
 	c.transport, c.scope, c.closeEnds = transportWebSocket, x.scope, true
 	if refusal := s.addConn(c); refusal != nil {
@@ -57,11 +58,13 @@ func (x *exchange) webSocket() {
 // wsStream makes lines of the messages of a WebSocket and messages of lines. Reading
 // and writing are each done by one goroutine at a time; Close may come from any.
 type wsStream struct {
-	ws      *websocket.Conn
-	cut     func() // closes the connection below
-	timeout time.Duration
-	stalled *time.Timer               // runs while something is written
-	wrote   atomic.Pointer[time.Time] // when that was last; nil: never
+	ws  *websocket.Conn
+	cut func() // closes the connection below
+	// lifetime is that of the connection below. Its end says why the WebSocket is closed.
+	lifetime context.Context
+	timeout  time.Duration
+	stalled  *time.Timer               // runs while something is written
+	wrote    atomic.Pointer[time.Time] // when that was last; nil: never
 
 	message io.Reader      // that is being read; nil between two
 	ended   bool           // a message was read, its line end not
@@ -155,10 +158,17 @@ func (s *wsStream) Close() error {
 	return s.ws.Close(websocket.StatusNormalClosure, "")
 }
 
-// goAway is Close when the daemon stops or is replaced: the client may connect again soon.
+// closeLoginOver is the close code of a page whose login has ended: a new connection needs a new login.
+const closeLoginOver websocket.StatusCode = 4401
+
+// goAway is Close when the daemon stops or is replaced, and the client may connect again soon, or when
+// the client's login has ended.
 func (s *wsStream) goAway() error {
 	late := time.AfterFunc(goodbye, s.cut)
 	defer late.Stop()
+	if errors.Is(context.Cause(s.lifetime), errLoginOver) {
+		return s.ws.Close(closeLoginOver, "the login is over")
+	}
 	return s.ws.Close(websocket.StatusServiceRestart, "the daemon stops, or is replaced")
 }
 

@@ -42,6 +42,16 @@ type Config struct {
 	Upgrade func(ctx context.Context, binary string) (api.SystemUpgradeResult, error)
 	// HTTP turns HTTP on or off, or reports whether it is on. Nil: there is no HTTP.
 	HTTP func(ctx context.Context, p api.SystemHTTPParams) (api.SystemHTTPResult, error)
+	// Console is the page for browsers. Nil: there is none.
+	Console Console
+}
+
+// Console opens the page for browsers and knows their logins.
+type Console interface {
+	Open(ctx context.Context, p api.WebOpenParams) (api.WebOpenResult, error)
+	Logins() []api.WebLogin
+	// Revoke ends one login, or all if the id is empty, and returns the ids of those that it ended.
+	Revoke(id string) ([]string, error)
 }
 
 // Service answers every method of the API. It is safe for concurrent use.

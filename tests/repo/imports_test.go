@@ -55,7 +55,9 @@ var mayImport = map[string][]string{
 		"internal/dialogue/agent/codex", "internal/dialogue/transcript", "internal/journal", "internal/link", "internal/session"},
 
 	// The daemon. A transport sees the contract and nothing behind it.
-	"internal/server":  {"api", "api/spec", "internal/near", "internal/place", "internal/rpc", "internal/wire"},
+	"web":              {},
+	"internal/login":   {"api"},
+	"internal/server":  {"api", "api/spec", "internal/login", "internal/near", "internal/place", "internal/rpc", "internal/version", "internal/wire", "web"},
 	"internal/mcp":     {"api", "internal/near", "internal/version", "internal/wire"},
 	"internal/config":  {"api", "internal/near", "internal/place"},
 	"internal/archive": {"api", "internal/export", "internal/link", "internal/output", "internal/terminal"},
@@ -80,7 +82,7 @@ var mayImport = map[string][]string{
 	"internal/kube":    {"api", "internal/kube/op"},
 	"internal/kube/op": {"api"},
 
-	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
+	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/login", "internal/mcp", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
 		"internal/runtimes/docker", "internal/runtimes/kubernetes", "internal/runtimes/remote", "internal/runtimes/runners", "internal/runtimes/ssh", "internal/runtimes/trl",
 		"internal/server", "internal/service", "internal/session", "internal/state", "internal/version"},
 

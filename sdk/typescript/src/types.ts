@@ -381,6 +381,25 @@ export interface SystemHTTPParams {
   address?: string;
 }
 
+/** Asks for an address at which a browser shows the console. */
+export interface WebOpenParams {
+  /** What the page may do: full (default), or read for a page that changes nothing. */
+  scope?: string;
+  /** For how many seconds the address is valid. Absent: 120; at most 600. */
+  expires_s?: number;
+}
+
+/** Has no fields. */
+export type WebListParams = Record<string, never>;
+
+/** Ends logins. The connections of their pages are closed at once. */
+export interface WebRevokeParams {
+  /** the login to end */
+  login_id?: string;
+  /** ends every login, and every code that is not used yet */
+  all?: boolean;
+}
+
 /** Has no fields. */
 export type RuntimeListParams = Record<string, never>;
 
@@ -1491,6 +1510,48 @@ export interface SystemHTTPResult {
    * configuration has none.
    */
   configured?: string;
+}
+
+/**
+ * The address of the console. It holds a code that is valid once, behind the #, so that no browser
+ * sends it to a server in a url. To show a certain page after the login, append ?to= and its path,
+ * such as ?to=/s/SESSION.
+ */
+export interface WebOpenResult {
+  /** such as http://127.0.0.1:7330/#/login/CODE */
+  url: string;
+  /** when the code is no longer valid */
+  expires_at: string;
+}
+
+/** The login of one browser. It outlives restarts of the daemon. */
+export interface WebLogin {
+  /** w-… */
+  login_id: string;
+  /** full or read */
+  scope: string;
+  /** the name that the browser sent */
+  browser: string;
+  /** from which the browser logged in */
+  address: string;
+  /** when it logged in */
+  created_at: string;
+  /** to the minute */
+  last_used_at: string;
+  /** when it must log in again */
+  expires_at: string;
+}
+
+/** Lists the logins of browsers, the last used first. */
+export interface WebListResult {
+  /** the valid logins */
+  logins: WebLogin[];
+}
+
+/** Reports what was ended. */
+export interface WebRevokeResult {
+  /** ids of the logins */
+  revoked: string[];
 }
 
 /** Describes a word for places. */
@@ -3054,6 +3115,12 @@ export interface Methods {
   "system.upgrade": { params: SystemUpgradeParams; result: SystemUpgradeResult };
   /** Turn HTTP on or off while the daemon runs, or report whether it is on. */
   "system.http": { params: SystemHTTPParams; result: SystemHTTPResult };
+  /** Return an address for a browser that shows the console. Turns HTTP on if it is off. */
+  "web.open": { params: WebOpenParams; result: WebOpenResult };
+  /** List the browsers that are logged in to the console. */
+  "web.list": { params: WebListParams; result: WebListResult };
+  /** Log browsers out of the console. */
+  "web.revoke": { params: WebRevokeParams; result: WebRevokeResult };
   /** List the places where sessions can be created. */
   "runtime.list": { params: RuntimeListParams; result: RuntimeListResult };
   /** Say whether sessions can be created in a place, or why not. */
@@ -3173,6 +3240,9 @@ export const methods: readonly Method[] = [
   "system.info",
   "system.upgrade",
   "system.http",
+  "web.open",
+  "web.list",
+  "web.revoke",
   "runtime.list",
   "runtime.check",
   "runtime.prune",
@@ -3238,6 +3308,7 @@ export const readMethods: readonly Method[] = [
   "system.ping",
   "system.stats",
   "system.info",
+  "web.list",
   "runtime.list",
   "session.list",
   "session.info",

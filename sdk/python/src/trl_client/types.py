@@ -444,6 +444,30 @@ class SystemHTTPParams(TypedDict, total=False):
     """
 
 
+class WebOpenParams(TypedDict, total=False):
+    """Asks for an address at which a browser shows the console."""
+
+    scope: str
+    """What the page may do: full (default), or read for a page that changes nothing."""
+
+    expires_s: float
+    """For how many seconds the address is valid. Absent: 120; at most 600."""
+
+
+class WebListParams(TypedDict, total=False):
+    """Has no fields."""
+
+
+class WebRevokeParams(TypedDict, total=False):
+    """Ends logins. The connections of their pages are closed at once."""
+
+    login_id: str
+    """the login to end"""
+
+    all: bool
+    """ends every login, and every code that is not used yet"""
+
+
 class RuntimeListParams(TypedDict, total=False):
     """Has no fields."""
 
@@ -2075,6 +2099,101 @@ class SystemHTTPResult:
             url=get("url") or "",
             token_file=get("token_file") or "",
             configured=get("configured") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebOpenResult:
+    """The address of the console. It holds a code that is valid once, behind the #, so that no
+    browser sends it to a server in a url. To show a certain page after the login, append ?to=
+    and its path, such as ?to=/s/SESSION.
+    """
+
+    url: str = ""
+    """such as http://127.0.0.1:7330/#/login/CODE"""
+
+    expires_at: datetime = _NEVER
+    """when the code is no longer valid"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> WebOpenResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            url=get("url") or "",
+            expires_at=_time(data["expires_at"]) if get("expires_at") else _NEVER,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebLogin:
+    """The login of one browser. It outlives restarts of the daemon."""
+
+    login_id: str = ""
+    """w-…"""
+
+    scope: str = ""
+    """full or read"""
+
+    browser: str = ""
+    """the name that the browser sent"""
+
+    address: str = ""
+    """from which the browser logged in"""
+
+    created_at: datetime = _NEVER
+    """when it logged in"""
+
+    last_used_at: datetime = _NEVER
+    """to the minute"""
+
+    expires_at: datetime = _NEVER
+    """when it must log in again"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> WebLogin:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            login_id=get("login_id") or "",
+            scope=get("scope") or "",
+            browser=get("browser") or "",
+            address=get("address") or "",
+            created_at=_time(data["created_at"]) if get("created_at") else _NEVER,
+            last_used_at=_time(data["last_used_at"]) if get("last_used_at") else _NEVER,
+            expires_at=_time(data["expires_at"]) if get("expires_at") else _NEVER,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebListResult:
+    """Lists the logins of browsers, the last used first."""
+
+    logins: list[WebLogin] = field(default_factory=list)
+    """the valid logins"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> WebListResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            logins=[WebLogin.from_dict(x) for x in get("logins") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebRevokeResult:
+    """Reports what was ended."""
+
+    revoked: list[str] = field(default_factory=list)
+    """ids of the logins"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> WebRevokeResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            revoked=get("revoked") or [],
         )
 
 
@@ -5479,6 +5598,9 @@ METHODS: tuple[str, ...] = (
     "system.info",
     "system.upgrade",
     "system.http",
+    "web.open",
+    "web.list",
+    "web.revoke",
     "runtime.list",
     "runtime.check",
     "runtime.prune",
@@ -5544,6 +5666,7 @@ READS: frozenset[str] = frozenset((
     "system.ping",
     "system.stats",
     "system.info",
+    "web.list",
     "runtime.list",
     "session.list",
     "session.info",
@@ -5574,6 +5697,9 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "system.info": SystemInfoResult.from_dict,
     "system.upgrade": SystemUpgradeResult.from_dict,
     "system.http": SystemHTTPResult.from_dict,
+    "web.open": WebOpenResult.from_dict,
+    "web.list": WebListResult.from_dict,
+    "web.revoke": WebRevokeResult.from_dict,
     "runtime.list": RuntimeListResult.from_dict,
     "runtime.check": RuntimeCheckResult.from_dict,
     "runtime.prune": RuntimePruneResult.from_dict,

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
+	"github.com/trl-dev/trl/internal/config"
+)
+
+func (a *app) openCommand() *cobra.Command {
+	var p api.WebOpenParams
+	var only, readOnly, asJSON bool
+	cmd := &cobra.Command{
+		Use:     "open [SESSION|DIALOGUE]",
+		GroupID: groupDaemon,
+		Short:   "Show the sessions in a browser",
+		Long: `Show the console in a browser: every session, its terminal, its commands and their output.
+With a name or an id, show that session or dialogue.
+
+If the daemon does not serve HTTP, trl open turns it on, on this machine alone, as
+trl http on does. The printed address has a code that is valid once, for two minutes. The
+browser stays logged in for 30 days, or until it has not been used for 7; trl web ls lists
+the logins, and trl web revoke ends them.
+
+Where no browser can be started, as over ssh, trl open prints the address. From another
+machine, forward the port first: ssh -L 7330:127.0.0.1:7330 HOST.`,
+		Example: `  trl open
+  trl open build
+  trl open --print`,
+		Args: ui.NameArgs(0, 1, "a session or a dialogue"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if readOnly {
+				p.Scope = string(api.AccessRead)
+			}
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				to, err := pageOf(ctx, c, args)
+				if err != nil {
+					return err
+				}
+				r, err := c.WebOpen(ctx, p)
+				if err != nil {
+					return tooOld(err)
+				}
+				if to != "" {
+					r.URL += "?to=" + url.QueryEscape(to)
+				}
+				switch {
+				case asJSON:
+					return a.Stdout.JSON(r)
+				case only:
+				default:
+					if why := a.browse(r.URL); why != nil {
+						a.Stderr.Line("trl: " + why.Error() + "; open this address in a browser:")
+					}
+				}
+				a.Stdout.Line(r.URL)
+				return nil
+			})
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return a.completeSessions(cmd, args, prefix)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&only, "print", false, "print the address and start no browser")
+	flags.BoolVar(&readOnly, "read-only", false, "a page that can change nothing")
+	flags.BoolVar(&asJSON, "json", false, "print the address as JSON and start no browser")
+	return cmd
+}
+
+// tooOld explains the error of a daemon that does not know a method.
+func tooOld(err error) error {
+	if api.AsError(err).Code != api.CodeMethodNotFound {
+		return err
+	}
+	return ui.WithHint(fmt.Errorf("the running daemon is older than this trl: %w", err), "`trl upgrade` replaces it; its sessions stay")
+}
+
+// pageOf returns the path of the page of a session or a dialogue; "" without an argument.
+func pageOf(ctx context.Context, c *client.Client, args []string) (string, error) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	s, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: args[0]})
+	if err == nil {
+		return "/s/" + s.SessionID, nil
+	}
+	if d, other := c.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: args[0]}); other == nil {
+		return "/d/" + d.DialogueID, nil
+	}
+	return "", err
+}
+
+// browse shows an address in the person's browser. The address is a secret, so it is no argument
+// of a program: other users can see those. The browser opens a private file that leads to it.
+func (a *app) browse(address string) error {
+	opener := "xdg-open"
+	switch {
+	case os.Getenv("SSH_CONNECTION") != "":
+		return errors.New("no browser is started over ssh")
+	case runtime.GOOS == "darwin":
+		opener = "open"
+	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
+		return errors.New("there is no desktop to show a browser on")
+	}
+	program, err := exec.LookPath(opener)
+	if err != nil {
+		return errors.New(opener + " is not installed")
+	}
+	file := filepath.Join(a.config.RuntimeDir, "open.html")
+	page := `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">` +
+		`<meta http-equiv="refresh" content="0;url=` + html.EscapeString(address) + `"><title>TRL</title>` + "\n"
+	if err := writePrivate(file, page); err != nil {
+		return err
+	}
+	browser := exec.Command(program, file)
+	browser.Env = withoutToken(os.Environ())
+	if err := browser.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- browser.Wait() }()
+	select { // it may run as long as the browser
+	case err := <-ended:
+		if err != nil {
+			return fmt.Errorf("%s: %w", opener, err)
+		}
+	case <-time.After(3 * time.Second):
+	}
+	return nil
+}
+
+// withoutToken returns an environment without the token of the daemon.
+func withoutToken(environ []string) []string {
+	var clean []string
+	for _, v := range environ {
+		if len(v) < len(config.EnvAuthToken)+1 || v[:len(config.EnvAuthToken)+1] != config.EnvAuthToken+"=" {
+			clean = append(clean, v)
+		}
+	}
+	return clean
+}
+
+// writePrivate replaces a file by one that only this user can read.
+func writePrivate(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".open-") // with mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.WriteString(text)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+	}
+	return err
+}

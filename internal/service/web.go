@@ -1,0 +1,43 @@
+package service
+
+import (
+	"context"
+
+	"github.com/trl-dev/trl/api"
+)
+
+var errNoConsole = api.Errorf(api.CodeConflict, "daemon: has no console here")
+
+// WebOpen returns an address of the console.
+func (s *Service) WebOpen(ctx context.Context, p api.WebOpenParams) (api.WebOpenResult, error) {
+	if err := p.Check(); err != nil {
+		return api.WebOpenResult{}, err
+	}
+	if s.config.Console == nil {
+		return api.WebOpenResult{}, errNoConsole
+	}
+	return s.config.Console.Open(ctx, p)
+}
+
+// WebList lists the browsers that are logged in.
+func (s *Service) WebList(context.Context, api.WebListParams) (api.WebListResult, error) {
+	if s.config.Console == nil {
+		return api.WebListResult{}, errNoConsole
+	}
+	return api.WebListResult{Logins: s.config.Console.Logins()}, nil
+}
+
+// WebRevoke logs browsers out.
+func (s *Service) WebRevoke(_ context.Context, p api.WebRevokeParams) (api.WebRevokeResult, error) {
+	if err := p.Check(); err != nil {
+		return api.WebRevokeResult{}, err
+	}
+	if s.config.Console == nil {
+		return api.WebRevokeResult{}, errNoConsole
+	}
+	ended, err := s.config.Console.Revoke(p.LoginID)
+	if err == nil && p.LoginID != "" && len(ended) == 0 {
+		err = api.InvalidParam("login_id", "there is no login %q", p.LoginID)
+	}
+	return api.WebRevokeResult{Revoked: ended}, err
+}

@@ -1,0 +1,118 @@
+// The page: logs in, connects, and shows what the route names.
+import { useEffect, useState } from 'preact/hooks';
+import { render } from 'preact';
+import { kickAll } from './net/conn.js';
+import { logIn, me, refreshMe } from './net/login.js';
+import { control, epoch, mayWrite, sessionCount, start } from './net/sessions.js';
+import { Empty, plain, Questions, Toasts } from './ui/parts.js';
+import { Keys, overlay, Palette, shortcuts } from './ui/palette.js';
+import { isDark, prefer } from './ui/prefs.js';
+import { route } from './ui/route.js';
+import { LogPage } from './views/log.js';
+import { LoginPage } from './views/login.js';
+import { SessionPage } from './views/session.js';
+import { NewSession, SessionsPage } from './views/sessions.js';
+import { SettingsPage } from './views/settings.js';
+
+/** Takes the code out of the address before anything else happens, and spends it. */
+async function boot(): Promise<void> {
+  const { path, query } = route.value;
+  if (path[0] === 'login' && path[1]) {
+    const to = query.get('to') ?? '/';
+    history.replaceState(null, '', '/#' + (/^\/[\w./-]*$/.test(to) ? to : '/'));
+    dispatchEvent(new HashChangeEvent('hashchange'));
+    await logIn({ code: path[1] }).catch(() => undefined);
+  }
+  for (let pause = 200; me.value === undefined; pause = Math.min(pause * 2, 5000)) {
+    await refreshMe().catch(() => undefined);
+    if (me.value === undefined) await new Promise((f) => setTimeout(f, pause));
+  }
+  if (me.value) begin();
+}
+
+let begun = false;
+function begin(): void {
+  if (begun) kickAll();
+  else start();
+  begun = true;
+}
+
+function Banner() {
+  const [, tick] = useState(0);
+  const state = control.state.value;
+  useEffect(() => {
+    if (state === 'online') return;
+    const t = setInterval(() => tick((n) => n + 1), 500);
+    return () => clearInterval(t);
+  }, [state]);
+  const lost = control.lostAt.value;
+  const assets = me.value?.assets;
+  const other = assets && !document.querySelector(`script[src*="${assets}"]`);
+  if (state === 'online' && other) return <div class="banner" role="status">The daemon has a new version of this page. <button class="small" onClick={() => location.reload()}>Reload</button></div>;
+  if (state === 'online' || state === 'over' || !lost) return null;
+  const wait = Math.max(0, Math.ceil((control.next.value - Date.now()) / 1000));
+  const long = Date.now() - lost > 30_000;
+  return (
+    <div class="banner warn" role="status">
+      {state === 'connecting' ? 'Connecting to the daemon…' : `No connection to the daemon; next try in ${wait} s.`}{long && <> Is it running? <code>trl open</code> starts it.</>}
+      {' '}<button class="small" onClick={kickAll}>Try now</button>
+    </div>
+  );
+}
+
+function View() {
+  const { path } = route.value;
+  switch (path[0]) {
+    case undefined: return <SessionsPage />;
+    case 's': return path[1] ? <SessionPage key={path[1]} id={path[1]} tab={path[2]} /> : <SessionsPage />;
+    case 'x': return path[1] ? <LogPage key={path[1]} id={path[1]} /> : <SessionsPage />;
+    case 'settings': return <SettingsPage />;
+    case 'd': return <Empty><h2>Dialogues</h2><p>The page does not show conversations yet. Use the command line:</p><pre>trl chat{path[1] ? ` --dialogue ${plain(path[1])}` : ''}</pre><p><a href="#/">All sessions</a></p></Empty>;
+    default: return <Empty><h2>There is no such page</h2><p><a href="#/">All sessions</a></p></Empty>;
+  }
+}
+
+function App() {
+  const who = me.value;
+  useEffect(() => {
+    addEventListener('keydown', shortcuts);
+    return () => removeEventListener('keydown', shortcuts);
+  }, []);
+  useEffect(() => { if (who) begin(); }, [who]);
+  useEffect(() => { document.title = who ? `TRL · ${who.host}` : 'TRL'; }, [who]);
+  // After a reconnect the daemon may be another one.
+  const n = epoch.value;
+  useEffect(() => { if (n > 1) void refreshMe().catch(() => undefined); }, [n]);
+  if (who === undefined) return <Empty><p>Connecting…</p></Empty>;
+  if (who === null && !begun) return <LoginPage over={false} />;
+  if (!begun) return null;
+  const at = route.value.path[0];
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById('main')?.focus(); }}>Skip to the content</a>
+      <header class="top">
+        <a class="logo" href="#/" aria-label="TRL, all sessions"><span aria-hidden="true">❯_</span> TRL</a>
+        <span class="dim clip host">{who?.host}</span>
+        <nav aria-label="Main">
+          <a href="#/" aria-current={at === undefined || at === 's' || at === 'x' ? 'page' : undefined}>Sessions <span class="count">{sessionCount.value}</span></a>
+          <a href="#/settings" aria-current={at === 'settings' ? 'page' : undefined}>Settings</a>
+        </nav>
+        <span class="grow" />
+        <button class="small wide-only" onClick={() => (overlay.value = 'palette')}>Search <kbd>Ctrl K</kbd></button>
+        <span class={'net ' + control.state.value} role="status"><span aria-hidden="true">{control.state.value === 'online' ? '●' : '○'}</span> <span class="wide-only">{control.state.value === 'online' ? (mayWrite.value ? 'online' : 'online · read-only') : 'offline'}</span></span>
+        <button class="icon" aria-label={isDark() ? 'Light colours' : 'Dark colours'} onClick={() => prefer({ theme: isDark() ? 'light' : 'dark' })}>{isDark() ? '☀' : '☾'}</button>
+      </header>
+      <Banner />
+      <main id="main" tabIndex={-1}><View /></main>
+      {overlay.value === 'palette' && <Palette />}
+      {overlay.value === 'keys' && <Keys />}
+      <NewSession />
+      <Questions />
+      <Toasts />
+      {who === null && <div class="cover"><LoginPage over={true} /></div>}
+    </>
+  );
+}
+
+render(<App />, document.getElementById('app')!);
+void boot();

@@ -1,0 +1,136 @@
+// The sessions and the commands as the daemon reports them. One subscription tells what changes;
+// only the session that changed is asked for, so there is no polling.
+import { computed, signal } from '@preact/signals';
+import type { ExecInfo, SessionInfo } from '../../../sdk/typescript/src/types.js';
+import { Conn, kickAll, type Push } from './conn.js';
+import { me } from './login.js';
+
+/** All known sessions by id. The map is replaced, never changed. */
+export const sessions = signal<ReadonlyMap<string, SessionInfo>>(new Map());
+/** Whether the first list has come. */
+export const loaded = signal(false);
+export const sessionCount = computed(() => [...sessions.value.values()].filter((s) => s.state !== 'terminated').length);
+
+type Listener = (p: Push) => void;
+const listeners = new Set<Listener>();
+let changes = new Map<string, SessionInfo | null>();
+let frame = 0;
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+/** Calls f for every event of a session or a command, until the returned function is called. */
+export function onEvent(f: Listener): () => void {
+  listeners.add(f);
+  return () => listeners.delete(f);
+}
+
+function put(s: SessionInfo): void {
+  changes.set(s.session_id, s);
+  frame ||= requestAnimationFrame(apply);
+  timer ??= setTimeout(apply, 250); // a hidden page has no frames
+}
+
+function apply(): void {
+  cancelAnimationFrame(frame);
+  clearTimeout(timer);
+  frame = 0;
+  timer = undefined;
+  if (changes.size === 0) return;
+  const next = new Map(sessions.value);
+  for (const [id, s] of changes) {
+    if (s) next.set(id, s);
+    else next.delete(id);
+  }
+  changes = new Map();
+  sessions.value = next;
+}
+
+/** The session as it is known now, with what is not shown yet. */
+export function known(id: string): SessionInfo | undefined { return changes.get(id) ?? sessions.value.get(id); }
+
+export function learn(s: SessionInfo): void { put(s); }
+
+const dirty = new Set<string>();
+let asking = 0;
+
+function ask(id: string): void {
+  dirty.add(id);
+  if (asking < 8) void work();
+}
+
+async function work(): Promise<void> {
+  asking++;
+  try {
+    for (const id of dirty) {
+      dirty.delete(id);
+      try {
+        put(await control.call<SessionInfo>('session.info', { session_id: id }));
+      } catch (e) {
+        if ((e as { code?: string }).code === 'SESSION_NOT_FOUND') changes.set(id, null);
+      }
+    }
+  } finally {
+    asking--;
+  }
+}
+
+function receive(p: Push): void {
+  const id = p.session_id;
+  if (p.type === 'missed') {
+    void list(control);
+    return;
+  }
+  if (!id) return;
+  const s = known(id);
+  if (s) {
+    const at = p.at ?? s.last_activity;
+    switch (p.type as string) {
+      case 'session.created':
+      case 'session.idle': put({ ...s, state: 'idle', last_activity: at }); break;
+      case 'session.running': put({ ...s, state: 'running', last_activity: at }); break;
+      case 'session.terminated': put({ ...s, state: 'terminated', cause: p.cause ?? '', terminated_at: at }); break;
+      case 'session.unreachable': put({ ...s, reachable: false, unreachable_why: p.cause ?? '' }); break;
+      case 'session.reachable': put({ ...s, reachable: true }); break;
+      case 'exec.exited': put({ ...s, last_activity: at }); break;
+    }
+  }
+  if (p.type !== 'session.progress') ask(id);
+  for (const f of listeners) f(p);
+}
+
+async function list(c: Conn): Promise<void> {
+  const before = new Set(sessions.value.keys());
+  const [live, ended] = await Promise.all([
+    c.call<{ sessions: SessionInfo[] }>('session.list'),
+    c.call<{ sessions: SessionInfo[] }>('session.list', { state: 'terminated' }),
+  ]);
+  const next = new Map<string, SessionInfo>();
+  for (const s of [...ended.sessions, ...live.sessions]) next.set(s.session_id, s);
+  for (const [id, s] of sessions.value) if (!before.has(id) && !next.has(id)) next.set(id, s); // younger than the request
+  sessions.value = next;
+  loaded.value = true;
+}
+
+/** The connection for calls and events. */
+export let control: Conn;
+/** Grows with every connection of the control socket, for what must be read again. */
+export const epoch = signal(0);
+
+export function start(): void {
+  control = new Conn((c) => {
+    void (async () => {
+      try {
+        await c.stream('event.subscribe', {}, receive);
+        await list(c);
+        for (const id of dirty) ask(id);
+        epoch.value++;
+        kickAll();
+      } catch { /* the connection was lost again */ }
+    })();
+  });
+}
+
+export const mayWrite = computed(() => me.value?.scope === 'full');
+
+export function execsOf(session: string): Promise<ExecInfo[]> {
+  return control.call<{ execs: ExecInfo[] }>('exec.list', { session_id: session }).then((r) => r.execs);
+}

@@ -1,0 +1,30 @@
+// The page for browsers that are not logged in.
+import { useState } from 'preact/hooks';
+import { logIn, loginError } from '../net/login.js';
+import { kickAll } from '../net/conn.js';
+
+export function LoginPage({ over }: { over: boolean }) {
+  const [token, setToken] = useState('');
+  const submit = async () => {
+    if (await logIn({ token })) kickAll();
+    setToken('');
+  };
+  return (
+    <main class="login">
+      <div class="card">
+        <h1>{over ? 'The login is over' : 'Log in to TRL'}</h1>
+        <p>Run this where the daemon runs. It opens this page, or prints an address to open:</p>
+        <pre>trl open</pre>
+        {loginError.value && <p class="bad wrap" role="alert">{loginError.value}</p>}
+        <details>
+          <summary>Log in with a token</summary>
+          <form onSubmit={(e) => { e.preventDefault(); void submit(); }}>
+            <p class="dim">The token is exchanged for a login and not stored. <code>trl http</code> prints the file that has it.</p>
+            <label class="field"><span>Token</span><input type="password" autocomplete="off" value={token} onInput={(e) => setToken(e.currentTarget.value)} /></label>
+            <footer><button type="submit" class="primary" disabled={!token}>Log in</button></footer>
+          </form>
+        </details>
+      </div>
+    </main>
+  );
+}

@@ -1,0 +1,85 @@
+// Preferences of this browser, the logins, and the daemon.
+import { useEffect, useState } from 'preact/hooks';
+import type { SystemInfoResult, SystemStatsResult, WebLogin } from '../../../sdk/typescript/src/types.js';
+import { logOut, me } from '../net/login.js';
+import { control, epoch, mayWrite } from '../net/sessions.js';
+import { ago, askFirst, attempt, bytes, duration, plain } from '../ui/parts.js';
+import { prefer, prefs, type Prefs } from '../ui/prefs.js';
+
+export function SettingsPage() {
+  const p = prefs.value;
+  const choice = <K extends keyof Prefs>(name: K, label: string, options: [Prefs[K], string][]) => (
+    <label class="field"><span>{label}</span><select value={String(p[name])} onChange={(e) => prefer({ [name]: options[e.currentTarget.selectedIndex]![0] } as Partial<Prefs>)}>
+      {options.map(([v, t]) => <option key={t} value={String(v)}>{t}</option>)}
+    </select></label>
+  );
+  const check = (name: 'contrast' | 'keys' | 'plain', label: string) => (
+    <label class="check"><input type="checkbox" checked={p[name]} onChange={(e) => prefer({ [name]: e.currentTarget.checked })} /> {label}</label>
+  );
+  return (
+    <section class="page scroll" aria-label="Settings">
+      <h1>This browser</h1>
+      {choice('theme', 'Colours', [['auto', 'as the system'], ['dark', 'dark'], ['light', 'light']])}
+      {choice('font', 'Size of terminal text', [10, 12, 13, 14, 15, 16, 18, 20, 24].map((n) => [n, `${n} px`]))}
+      {choice('line', 'A line to type in below terminals', [['auto', 'on phones'], ['on', 'always'], ['off', 'never']])}
+      {check('contrast', 'Raise the contrast of colours in terminals')}
+      {check('plain', 'Draw terminals without WebGL')}
+      {check('keys', 'Keyboard shortcuts')}
+      <Logins />
+      <Daemon />
+    </section>
+  );
+}
+
+function Logins() {
+  const [list, setList] = useState<WebLogin[]>([]);
+  const load = () => void control.call<{ logins: WebLogin[] }>('web.list').then((r) => setList(r.logins), () => undefined);
+  useEffect(load, [epoch.value]);
+  const revoke = (l: WebLogin) => void attempt(() => control.call('web.revoke', { login_id: l.login_id })).then(load);
+  return (
+    <>
+      <h2>Logins</h2>
+      <ul class="execs">
+        {list.map((l) => (
+          <li key={l.login_id}><div class="line-item">
+            <span class="clip grow">{plain(browser(l.browser))}{l.login_id === me.value?.login_id ? ' (this one)' : ''}</span>
+            <span class="dim">{l.scope === 'read' ? 'read-only' : ''}</span><span class="dim">from {l.address}</span><span class="dim">used {ago(l.last_used_at)}</span>
+            {mayWrite.value && l.login_id !== me.value?.login_id && <button class="small danger" onClick={() => revoke(l)}>Log out</button>}
+          </div></li>
+        ))}
+      </ul>
+      <p class="group">
+        <button onClick={() => void attempt(logOut)}>Log out</button>
+        {mayWrite.value && <button class="danger" onClick={() => askFirst({ title: 'Log out everywhere?', text: 'Every browser, this one too, needs a new `trl open`.', yes: 'Log out everywhere', danger: true, run: () => void attempt(() => control.call('web.revoke', { all: true })) })}>Log out everywhere</button>}
+      </p>
+    </>
+  );
+}
+
+function browser(agent: string): string {
+  const name = /(Firefox|Edg|OPR|Chrome|Safari)\/(\d+)/.exec(agent);
+  const system = /(Android|iPhone|iPad|Windows|Mac OS X|Linux)/.exec(agent);
+  return name ? `${{ Edg: 'Edge', OPR: 'Opera' }[name[1]!] ?? name[1]} ${name[2]}${system ? ` on ${system[1]}` : ''}` : agent || 'unknown browser';
+}
+
+function Daemon() {
+  const [info, setInfo] = useState<SystemInfoResult>();
+  const [stats, setStats] = useState<SystemStatsResult>();
+  useEffect(() => {
+    void control.call<SystemInfoResult>('system.info').then(setInfo, () => undefined);
+    void control.call<SystemStatsResult>('system.stats').then(setStats, () => undefined);
+  }, [epoch.value]);
+  if (!info || !stats) return null;
+  const facts: [string, string][] = [
+    ['version', info.version], ['machine', `${me.value?.host ?? ''} (${info.os} ${info.arch})`], ['process', String(info.pid)], ['up for', duration(stats.uptime_s * 1000)],
+    ['sessions', String(stats.active_sessions)], ['commands run', String(stats.total_commands_run)], ['memory', bytes(stats.memory_rss_bytes)], ['connections', String(stats.connections)],
+    ['settings', info.config_file ?? ''],
+  ];
+  return (
+    <>
+      <h2>The daemon</h2>
+      <dl class="facts">{facts.filter(([, v]) => v).map(([k, v]) => <><dt key={k}>{k}</dt><dd key={k + '='}>{plain(v)}</dd></>)}</dl>
+      <details><summary>Limits</summary><dl class="facts">{Object.entries(info.limits).sort().map(([k, v]) => <><dt key={k}>{k}</dt><dd key={k + '='}>{v}</dd></>)}</dl></details>
+    </>
+  );
+}

@@ -1,0 +1,152 @@
+// A daemon of its own for each test file, and Chromium. Where Chromium is missing, the tests say so.
+import { spawn, execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+export const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+const trl = process.env.TRL_TEST_BIN ?? join(root, 'bin', 'trl');
+const browserPath = process.env.TRL_TEST_CHROMIUM ?? '/usr/bin/chromium';
+
+/** Why the tests cannot run here, or false. */
+export const missing = !existsSync(browserPath) ? `${browserPath} is not here` : !existsSync(trl) ? `${trl} is not built` : false;
+if (missing) console.log(`SKIPPED: ${missing}: the tests of the page do not run`);
+
+/** Waits until f returns something true. It waits for the thing itself, and gives up after a minute. */
+export async function until(what, f, ms = 60_000) {
+  const end = Date.now() + ms;
+  let last;
+  for (;;) {
+    try {
+      const v = await f();
+      if (v) return v;
+      last = undefined;
+    } catch (e) {
+      last = e;
+    }
+    if (Date.now() > end) throw new Error(`${what}: did not happen${last ? `: ${last.message}` : ''}`);
+    await new Promise((r) => setTimeout(r, 30));
+  }
+}
+
+function freePort() {
+  return new Promise((resolve) => {
+    const s = createServer();
+    s.listen(0, '127.0.0.1', () => {
+      const { port } = s.address();
+      s.close(() => resolve(port));
+    });
+  });
+}
+
+export class Daemon {
+  constructor(dir, port) {
+    this.dir = dir;
+    this.port = port;
+    this.base = `http://127.0.0.1:${port}`;
+    const env = { ...process.env, TRL_SOCKET: join(dir, 's'), TRL_STATE_DIR: join(dir, 'state'), TRL_RUNTIME_DIR: join(dir, 'run'), TRL_CONFIG: join(dir, 'none.toml'), HOME: dir, PS1: '$ ' };
+    writeFileSync(env.TRL_CONFIG, ''); // not the one of the person who tests
+    delete env.DISPLAY;
+    delete env.TRL_AUTH_TOKEN;
+    this.env = env;
+  }
+
+  static async start() {
+    const d = new Daemon(mkdtempSync(join(tmpdir(), 'trlw-')), await freePort());
+    await d.run();
+    return d;
+  }
+
+  async run() {
+    this.process = spawn(trl, ['serve', '--http', `127.0.0.1:${this.port}`, '--keep-sessions'], { env: this.env, stdio: ['ignore', 'ignore', 'pipe'] });
+    this.log = '';
+    this.process.stderr.on('data', (b) => (this.log += b));
+    this.gone = new Promise((r) => this.process.on('exit', r));
+    await until('the daemon serves', async () => {
+      if (this.process.exitCode !== null) throw new Error(`it has ended: ${this.log}`);
+      return (await fetch(this.base + '/readyz')).ok;
+    });
+  }
+
+  async kill(signal = 'SIGKILL') {
+    this.process.kill(signal);
+    await this.gone;
+  }
+
+  trl(...args) { return execFileSync(trl, args, { env: this.env, cwd: this.dir, encoding: 'utf8', timeout: 120_000, stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 64 << 20 }); }
+  json(...args) { return JSON.parse(this.trl(...args)); }
+  call(method, params = {}) { return this.json('call', method, JSON.stringify(params)); }
+  spawn(...args) { return spawn(trl, args, { env: this.env, cwd: this.dir, stdio: ['pipe', 'pipe', 'pipe'] }); }
+  open(...args) { return this.trl('open', '--print', ...args).trim(); }
+  token() { return readFileSync(join(this.dir, 'state', 'token'), 'utf8').trim(); }
+
+  async stop() {
+    spawnSync(trl, ['stop'], { env: this.env, timeout: 60_000 });
+    this.process.kill('SIGTERM');
+    await this.gone;
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+export async function browser() {
+  return chromium.launch({ executablePath: browserPath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [], timeout: 120_000 });
+}
+
+/** Stands between the browser and the daemon, and cuts all connections when it is told to. */
+export async function cutter(d) {
+  const open = new Set();
+  const server = createServer((a) => {
+    const z = connect(d.port, '127.0.0.1');
+    for (const [x, y] of [[a, z], [z, a]]) {
+      open.add(x);
+      x.pipe(y);
+      x.on('error', () => y.destroy());
+      x.on('close', () => { open.delete(x); y.destroy(); });
+    }
+  });
+  await new Promise((r) => server.listen(0, '127.0.0.1', r));
+  const cut = () => { for (const s of open) s.destroy(); };
+  return { base: `http://127.0.0.1:${server.address().port}`, cut, close: () => { server.close(); cut(); } };
+}
+
+/** Opens a page of the daemon, logged in, and notes what its policy refuses and what fails. */
+export async function page(b, d, { to, context, base = d.base, ...options } = {}) {
+  const c = context ?? (await b.newContext({ viewport: { width: 1280, height: 800 }, ...options }));
+  c.setDefaultTimeout(60_000);
+  const p = await c.newPage();
+  p.faults = [];
+  p.on('pageerror', (e) => p.faults.push(String(e)));
+  p.on('console', (m) => { if (m.type() === 'error' && !/WebSocket|ERR_CONNECTION|Failed to load resource/.test(m.text())) p.faults.push(m.text()); });
+  p.foreign = [];
+  p.on('request', (r) => { if (!r.url().startsWith(base) && !/^(data|blob):/.test(r.url())) p.foreign.push(r.url()); });
+  await c.addInitScript(() => {
+    window.violations = [];
+    document.addEventListener('securitypolicyviolation', (e) => window.violations.push(`${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}`));
+  });
+  await p.goto(d.open(...(to ? [to] : [])).replace(d.base, base));
+  await p.waitForSelector('header.top');
+  return p;
+}
+
+/** The screen of the terminal in a page: rows without trailing blanks, and the cursor. */
+export function screen(p) {
+  return p.evaluate(() => {
+    const s = document.querySelector('.screen')?.trlScreen;
+    return s && s.pending === 0 ? s.rows() : null;
+  });
+}
+
+/** The same of the daemon. */
+export function truth(d, id) {
+  const s = d.call('session.screen', { session_id: id });
+  const rows = (s.text ?? '').split('\n').slice(0, s.rows).map((r) => r.trimEnd());
+  while (rows.length < s.rows) rows.push('');
+  return { rows, x: s.cursor.x, y: s.cursor.y };
+}
+
+export async function sameScreen(p, d, id) {
+  await until('the page shows what the daemon shows', async () => JSON.stringify(await screen(p)) === JSON.stringify(truth(d, id)));
+}

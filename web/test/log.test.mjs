@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { browser, cutter, Daemon, missing, page, until } from './harness.mjs';
+
+let d, b;
+before(async () => {
+  if (missing) return;
+  d = await Daemon.start();
+  d.trl('new', 'w', '--shell', 'bash');
+  b = await browser();
+});
+after(async () => {
+  await b?.close();
+  await d?.stop();
+});
+
+const rows = (p) => p.$$eval('.lines .row', (l) => l.map((e) => e.textContent));
+const shows = (p, text) => until(`a line ${text}`, async () => (await rows(p)).includes(text));
+const start = (command, more = {}) => d.call('exec.start', { session_id: 'w', command, wait: true, ...more }).exec_id;
+
+async function log(id, options) {
+  const p = await page(b, d, options);
+  await p.goto(`${options?.base ?? d.base}/#/x/${id}`);
+  await p.waitForSelector('.log');
+  return p;
+}
+
+test('a command is run in the page, and its output followed to the end', { skip: missing }, async () => {
+  const p = await page(b, d, { to: 'w' });
+  const flag = join(d.dir, 'flag');
+  await p.fill('[aria-label="Run a command"]', `printf "\\033[32mgreen\\033[0m\\n"; until [ -e ${flag} ]; do sleep 0.05; done; echo done`);
+  await p.keyboard.press('Enter');
+  await shows(p, 'green');
+  assert.equal(await p.$eval('.lines .row span', (e) => e.textContent), 'green');
+  assert.equal((await rows(p)).includes('done'), false);
+  writeFileSync(flag, '');
+  await shows(p, 'done');
+  await until('it has ended', async () => /exit status 0/.test(await p.textContent('.head')));
+  assert.deepEqual(p.faults, []);
+  assert.deepEqual(await p.evaluate(() => window.violations), []);
+  await p.context().close();
+});
+
+test('long output: end, top, search in the middle, context, download', { skip: missing }, async () => {
+  const id = d.call('exec.run', { session_id: 'w', command: 'seq 1 400000', max_output_bytes: 10 }).exec_id;
+  const p = await log(id);
+  await shows(p, '400000');
+  assert.ok((await rows(p)).length < 200);
+  await p.click('button:text-is("Top")');
+  await shows(p, '1');
+  await p.fill('input.filter', '^2\\d*77777$');
+  await p.keyboard.press('Enter');
+  await until('it is found', async () => (await p.$$eval('.hit', (l) => l.map((e) => e.textContent))).join() === '277777');
+  await p.click('.hit');
+  await p.waitForSelector('.row.marked');
+  assert.equal(await p.textContent('.row.marked'), '277777');
+  const near = await rows(p);
+  assert.ok(near.includes('277776') && near.includes('277778'));
+  // Scrolling up and down from there reads what is missing, without a jump.
+  await p.evaluate(() => { document.querySelector('.lines').scrollTop = 0; });
+  await until('older lines are read', async () => { const r = await rows(p); return r.some((x) => Number(x) < 270000) || r.some((x) => Number(x) < 277000); });
+  const [got] = await Promise.all([p.waitForEvent('download'), p.click('text=Download')]);
+  const digest = (text) => createHash('sha256').update(text).digest('hex');
+  assert.equal(digest(readFileSync(await got.path())), digest(Array.from({ length: 400000 }, (_, i) => `${i + 1}\n`).join('')));
+  assert.deepEqual(p.faults, []);
+  await p.context().close();
+});
+
+test('stderr has its own view; an empty stream says so', { skip: missing }, async () => {
+  const id = d.call('exec.run', { session_id: 'w', command: 'echo oops >&2; exit 3' }).exec_id;
+  const p = await log(id);
+  await p.waitForSelector('text=The command wrote nothing to stdout.');
+  await p.click('button:has-text("stderr")');
+  await shows(p, 'oops');
+  assert.match(await p.textContent('.head'), /exit status 3/);
+  await p.context().close();
+});
+
+test('stdin is written, and a command cancelled', { skip: missing }, async () => {
+  const id = start('while read x; do echo "got $x"; done; echo end; sleep 1000', { stdin_open: true });
+  const p = await log(id);
+  await p.fill('[aria-label="A line for the command\'s input"]', 'hello');
+  await p.keyboard.press('Enter');
+  await shows(p, 'got hello');
+  await p.click('text=End of input');
+  await shows(p, 'end');
+  await p.click('button:text-is("Cancel")');
+  await until('it is cancelled', async () => /cancelled/.test(await p.textContent('.head')));
+  await p.context().close();
+});
+
+test('a followed output goes on after a lost connection, without a gap or a double', { skip: missing }, async () => {
+  const id = start('for i in $(seq 1 2000); do echo "n$i"; [ $((i % 100)) = 0 ] && sleep 0.1; done; echo over');
+  const between = await cutter(d);
+  const p = await log(id, { base: between.base });
+  await until('it follows', async () => (await rows(p)).length > 0);
+  for (let i = 0; i < 3; i++) {
+    between.cut();
+    await p.waitForSelector('.net.online');
+  }
+  await shows(p, 'over');
+  await p.click('button:text-is("Top")');
+  await shows(p, 'n1');
+  const seen = new Set();
+  for (let top = 0; !seen.has('over'); top += 300) {
+    await p.evaluate((t) => { document.querySelector('.lines').scrollTop = t; }, top);
+    await until('the rows in sight are there', () => p.evaluate(() => {
+      const box = document.querySelector('.lines');
+      const tops = [...box.querySelectorAll('.row')].map((r) => parseInt(r.style.top));
+      return Math.min(...tops) <= box.scrollTop && Math.max(...tops) + 20 >= Math.min(box.scrollTop + box.clientHeight, box.querySelector('.rows').clientHeight);
+    }));
+    for (const r of await rows(p)) seen.add(r);
+    if (top > 100_000) break;
+  }
+  for (let i = 1; i <= 2000; i++) assert.ok(seen.has(`n${i}`), `n${i}`);
+  between.close();
+  await p.context().close();
+});
+
+test('output that is not kept is a gap', { skip: missing }, async () => {
+  const small = d.call('session.create', { name: 'small', shell: '/bin/sh' });
+  const id = d.call('exec.run', { session_id: small.session_id, command: 'true' }).exec_id;
+  const p = await log(id);
+  // The daemon keeps a lot; what it would answer about lost output is put into the answers.
+  await p.evaluate(() => {
+    const Old = WebSocket.prototype;
+    const set = Object.getOwnPropertyDescriptor(Old, 'onmessage').set;
+    Object.defineProperty(Old, 'onmessage', { set(f) {
+      set.call(this, (m) => {
+        const v = JSON.parse(m.data);
+        if (v.data?.next_offset !== undefined) v.data = { ...v.data, offset: 5_000_000, data: 'after\n', next_offset: 5_000_006, total_bytes: 5_000_006, gap: { from: 0, to: 5_000_000 }, complete: true };
+        f({ data: JSON.stringify(v) });
+      });
+    } });
+  });
+  await p.evaluate(() => { location.hash = '#/'; });
+  await d.kill();
+  await d.run();
+  await p.waitForSelector('.net.online');
+  await p.goto(`${d.base}/#/x/${id}`);
+  await shows(p, 'after');
+  await until('the gap is shown', async () => /5.0 MB not kept/.test(await p.textContent('.lines')));
+  await p.context().close();
+});

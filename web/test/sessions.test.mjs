@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { browser, Daemon, missing, page, root, until } from './harness.mjs';
+
+let d, b;
+before(async () => {
+  if (missing) return;
+  d = await Daemon.start();
+  b = await browser();
+});
+after(async () => {
+  await b?.close();
+  await d?.stop();
+});
+
+const names = (p) => p.$$eval('[role=grid] .rows [role=row] a', (l) => l.map((e) => e.textContent));
+const stateOf = (p, name) => p.$eval(`[role=row]:has(a:text-is("${name}")) .state`, (e) => e.textContent.slice(2).trim());
+
+test('an empty list teaches how to fill it', { skip: missing }, async () => {
+  const p = await page(b, d);
+  await p.waitForSelector('text=Nothing runs');
+  await p.context().close();
+});
+
+test('sessions appear, change and end by themselves, without a list call', { skip: missing }, async () => {
+  const p = await page(b, d);
+  await p.waitForSelector('text=Nothing runs');
+  const calls = [];
+  await p.reload();
+  p.on('websocket', (ws) => ws.on('framesent', (f) => calls.push(JSON.parse(f.payload).method)));
+  await p.reload();
+  await p.waitForSelector('text=Nothing runs');
+  const before = calls.filter((m) => m === 'session.list').length;
+  assert.equal(before, 2);
+  d.trl('new', 'live', '--tag', 'ci');
+  await until('it appears', async () => (await names(p)).includes('live'));
+  const run = d.spawn('run', '-s', 'live', 'sleep 1000');
+  await until('it runs', async () => (await stateOf(p, 'live')) === 'running');
+  run.kill('SIGINT');
+  await until('it is idle', async () => (await stateOf(p, 'live')) === 'idle');
+  d.trl('kill', 'live');
+  await until('it has ended', async () => (await stateOf(p, 'live')) === 'ended');
+  assert.equal(calls.filter((m) => m === 'session.list').length, before, 'the page asked for the list again');
+  assert.deepEqual(p.faults, []);
+  await p.context().close();
+});
+
+test('sessions are created, renamed and ended in the page', { skip: missing }, async () => {
+  const p = await page(b, d);
+  await p.click('text=New…');
+  await p.fill('dialog input >> nth=0', 'made');
+  await p.click('dialog button[type=submit]');
+  await p.waitForSelector('h1:text("made")');
+  assert.equal(d.call('session.info', { session_id: 'made' }).kind, 'shell');
+  await p.click('text=Rename');
+  await p.fill('dialog input', 'renamed');
+  await p.keyboard.press('Enter');
+  await p.waitForSelector('h1:text("renamed")');
+  await p.click('button:text-is("End")');
+  await p.click('dialog button.danger');
+  await until('it has ended', () => d.call('session.list', { state: 'terminated' }).sessions.some((s) => s.name === 'renamed'));
+  await p.context().close();
+});
+
+test('many sessions are few rows, filters work, and the keyboard reaches them', { skip: missing }, async () => {
+  for (let i = 0; i < 60; i++) d.call('session.create', { name: `many-${i}`, shell: 'none', ...(i % 10 === 0 ? { tags: ['tenth'] } : {}) });
+  const p = await page(b, d);
+  await until('all are counted', async () => /\b6\d sessions/.test(await p.textContent('.foot')));
+  assert.ok((await names(p)).length < 50, 'all rows are in the document');
+  await p.keyboard.press('/');
+  await p.keyboard.type('tag:tenth state:idle');
+  await until('six are left', async () => (await names(p)).length === 6);
+  assert.match(await p.evaluate(() => location.hash), /q=tag/);
+  await p.keyboard.press('Enter');
+  await p.keyboard.press('j');
+  await p.keyboard.press('Enter');
+  await p.waitForSelector('h1:text("many-40")');
+  await p.keyboard.press('Control+k');
+  await p.keyboard.type('open many-33');
+  await p.keyboard.press('Enter');
+  await p.waitForSelector('h1:text("many-33")');
+  await p.goto(d.base + '/#/?q=nosuchthing');
+  await p.waitForSelector('text=Clear the filter');
+  for (let i = 0; i < 60; i++) d.call('session.destroy', { session_id: `many-${i}`, force: true });
+  await p.context().close();
+});
+
+test('hostile names, tags, titles and commands are text', { skip: missing }, async () => {
+  const bad = ['<img src=x onerror=hacked=1>', '<script>hacked=1</script>', 'javascript:hacked=1', '"><svg/onload=hacked=1>', '<style>*{display:none}</style>', '{{constructor.constructor("hacked=1")()}}', '\u202egnp.exe', '<iframe src=//evil.example>', '<a href=//evil.example>'];
+  const accepted = bad.filter((tag) => {
+    try {
+      d.call('session.create', { shell: 'none', tags: [tag] });
+      return true;
+    } catch {
+      return false; // refused as a tag
+    }
+  });
+  const title = bad.slice(0, 6).join(' ');
+  d.call('session.create', { name: 'evil', kind: 'terminal', command: ['sh', '-c', `printf '\\033]0;%s\\007' "$1"; cat`, 'sh', title] });
+  d.call('session.create', { name: 'shell', shell: '/bin/sh' });
+  for (const c of bad) d.call('exec.run', { session_id: 'shell', command: `printf '%s\\n' '${c.replaceAll("'", '')}'` });
+  const p = await page(b, d);
+  await until('the title is shown', async () => (await p.textContent('.grid')).includes('<script>hacked=1</script>'));
+  for (const tag of accepted.filter((t) => !t.includes('\u202e'))) assert.ok((await p.textContent('.grid')).includes(tag), tag);
+  assert.ok(!(await p.textContent('.grid')).includes('\u202e'));
+  await p.click('a:text-is("evil")');
+  await p.waitForSelector('.screen[data-ready=yes]');
+  await until('the title is beside the size', async () => (await p.textContent('.terminal .bar')).includes('onerror'));
+  await p.goto(d.base + '/#/s/' + d.call('session.info', { session_id: 'shell' }).session_id);
+  await p.waitForSelector('.execs li >> nth=8');
+  for (const e of d.call('exec.list', { session_id: 'shell' }).execs) {
+    await p.goto(d.base + '/#/x/' + e.exec_id);
+    await p.waitForSelector('.lines .row');
+  }
+  assert.equal(await p.evaluate(() => window.hacked), undefined);
+  assert.deepEqual(await p.evaluate(() => window.violations), []);
+  assert.deepEqual(p.foreign, []);
+  assert.deepEqual(p.faults, []);
+  await p.context().close();
+});
+
+test('axe finds nothing, light and dark, on a desktop and a phone', { skip: missing }, async () => {
+  const axe = readFileSync(root + '/web/node_modules/axe-core/axe.min.js', 'utf8');
+  d.call('session.create', { name: 'seen', shell: '/bin/sh', tags: ['ci'] });
+  d.call('session.create', { name: 'looked', kind: 'terminal', command: ['cat'] });
+  const exec = d.call('exec.run', { session_id: 'seen', command: 'seq 100' }).exec_id;
+  const id = (n) => d.call('session.info', { session_id: n }).session_id;
+  const routes = ['', 's/' + id('seen'), 's/' + id('seen') + '/info', 's/' + id('looked'), 'x/' + exec, 'settings', 'nosuchpage'];
+  for (const o of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'dark', viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }]) {
+    const p = await page(b, d, { ...o, bypassCSP: true });
+    for (const r of routes) {
+      await p.goto(`${d.base}/#/${r}`);
+      await p.waitForSelector(r.startsWith('s/') && r.endsWith(id('looked')) ? '.screen[data-ready=yes]' : r.startsWith('x/') ? '.lines .row' : r === 'settings' ? 'text=The daemon' : '.bar, .empty');
+      await p.evaluate(axe);
+      const found = await p.evaluate(() => window.axe.run({ exclude: ['.xterm'] }, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }));
+      assert.deepEqual(found.violations.map((v) => `${r}: ${v.id}: ${v.nodes.map((n) => n.html).join(' | ').slice(0, 400)}`), []);
+      assert.ok(await p.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${r}: scrolls sideways`);
+    }
+    await p.context().close();
+  }
+});

@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { execFileSync } from 'node:child_process';
+import { browser, cutter, Daemon, missing, page, sameScreen, screen, until } from './harness.mjs';
+
+let d, b;
+before(async () => {
+  if (missing) return;
+  d = await Daemon.start();
+  b = await browser();
+});
+after(async () => {
+  await b?.close();
+  await d?.stop();
+});
+
+const make = (name, ...command) => d.call('session.create', { name, kind: 'terminal', command }).session_id;
+
+async function attached(name, options = {}) {
+  const p = await page(b, d, { to: name, ...options });
+  await p.waitForSelector('.screen[data-ready=yes]');
+  await until('it has a size', async () => /\d+×\d+/.test(await p.textContent('.terminal .bar')));
+  return p;
+}
+const shows = (p, text) => until(`the page shows ${text}`, async () => (await screen(p))?.rows.some((r) => r.includes(text)));
+const screenOf = (id) => d.call('session.screen', { session_id: id }).text ?? '';
+const end = async (p, id) => {
+  assert.deepEqual(p.faults, []);
+  assert.deepEqual(await p.evaluate(() => window.violations), []);
+  await p.context().close();
+  d.call('session.destroy', { session_id: id, force: true });
+};
+
+test('what is typed arrives, and what is printed is shown as the daemon shows it', { skip: missing }, async () => {
+  const id = make('type', 'bash', '--norc');
+  const p = await attached('type');
+  await p.click('.screen');
+  await p.keyboard.type('printf "é 中文 😀 \\033[31mred\\033[38;2;1;2;3mtrue\\033[0m\\n"\n');
+  await shows(p, 'é 中文 😀 redtrue');
+  await sameScreen(p, d, id);
+  await p.keyboard.type('exec vim -u NONE -n\n');
+  await shows(p, '~');
+  await p.keyboard.type('ihello\x1b');
+  await shows(p, 'hello');
+  await sameScreen(p, d, id);
+  await end(p, id);
+});
+
+test('the DOM renderer obeys the policy, too', { skip: missing }, async () => {
+  const id = make('plain', 'sh', '-c', "printf '\\033[31mred\\033[0m \\033[38;2;1;2;3mtrue\\033[0m\\n'; cat");
+  const context = await b.newContext({ viewport: { width: 1000, height: 600 } });
+  await context.addInitScript(() => localStorage.setItem('trl.prefs', JSON.stringify({ plain: true, theme: 'dark' })));
+  const p = await attached('plain', { context });
+  assert.equal(await p.getAttribute('.screen', 'data-renderer'), 'dom');
+  await shows(p, 'red true');
+  const colours = await p.$$eval('.xterm-rows span', (l) => l.map((e) => [e.textContent, getComputedStyle(e).color]));
+  assert.deepEqual(colours.find(([t]) => t === 'red')?.[1], 'rgb(240, 113, 107)');
+  assert.deepEqual(colours.find(([t]) => t === 'true')?.[1], 'rgb(1, 2, 3)');
+  await end(p, id);
+});
+
+test('a query of the program is answered once, however many pages look', { skip: missing }, async () => {
+  for (const pages of [1, 3]) {
+    const id = make('ask', 'bash', '--norc', '-c', `stty raw -echo; read -rsn1; printf '\\e[6n\\e[c\\e[>c\\e[5n\\e]11;?\\a\\eP$qm\\e\\\\\\e[?6n\\e[18t\\e[?2004$p'; sleep 1; printf '\\e[6n'; IFS= read -rsd R a; IFS= read -rsd R b; IFS= read -rsd R c; IFS= read -rst 1 rest; printf '%q\\r\\n' "$a" "$b" "$c" "$rest" done; cat`);
+    const list = [];
+    for (let i = 0; i < pages; i++) list.push(await attached('ask'));
+    d.call('session.input', { session_id: id, text: 'x' });
+    await until('the answers are printed', () => screenOf(id).includes('done'));
+    const text = screenOf(id);
+    assert.equal([...text.matchAll(/\[\?\d+;[\d;]*c/g)].length, 1, `DA1 was answered more than once:\n${text}`);
+    assert.equal([...text.matchAll(/\[>\d+;[\d;]*c/g)].length, 1, `DA2 was answered more than once:\n${text}`);
+    assert.ok([...text.matchAll(/\]11;rgb/g)].length <= 1, text);
+    for (const p of list.slice(1)) await p.context().close();
+    await end(list[0], id);
+  }
+});
+
+test('input arrives in order and once, across lost connections', { skip: missing }, async () => {
+  const id = make('order', 'sh', '-c', 'stty raw -echo; head -c 2000 | cksum; cat');
+  const between = await cutter(d);
+  const p = await attached('order', { base: between.base });
+  await p.click('.screen');
+  const text = Array.from({ length: 500 }, (_, i) => String(i).padStart(3, '0') + ' ').join('');
+  for (let i = 0; i < 500; i++) {
+    for (const c of text.slice(i * 4, i * 4 + 4)) await p.keyboard.insertText(c);
+    if (i % 100 === 50) between.cut();
+  }
+  const want = execFileSync('cksum', { input: text, encoding: 'utf8' }).trim();
+  await until('everything has arrived', () => screenOf(id).includes(want));
+  await end(p, id);
+  between.close();
+});
+
+test('a killed daemon: the page waits, goes on, and types what was typed meanwhile once', { skip: missing }, async () => {
+  const id = make('kill', 'bash', '--norc');
+  const p = await attached('kill');
+  await p.click('.screen');
+  await p.keyboard.type('echo be$((1))fore\n');
+  await shows(p, 'be1fore');
+  await p.evaluate(() => { document.querySelector('.screen').mark = 1; });
+  await d.kill();
+  await p.waitForSelector('.banner.warn');
+  await p.waitForSelector('.terminal .note.warn');
+  await p.keyboard.type('echo mean$((1))while\n');
+  await until('it waits', async () => /wait/.test(await p.textContent('.terminal .note.warn')));
+  await d.run();
+  await shows(p, 'mean1while');
+  await until('the banner goes', async () => (await p.$('.banner')) === null);
+  assert.equal([...screenOf(id).matchAll(/^mean1while/gm)].length, 1);
+  assert.equal(await p.evaluate(() => document.querySelector('.screen').mark), 1, 'the page was loaded anew');
+  await sameScreen(p, d, id);
+  await end(p, id);
+});
+
+test('a flood ends with the right picture', { skip: missing }, async () => {
+  const id = make('flood', 'bash', '--norc');
+  const p = await attached('flood');
+  await p.click('.screen');
+  await p.keyboard.type('seq 1 300000; echo fin$((1))ished\n');
+  await until('the flood is over', () => screenOf(id).includes('fin1ished'));
+  await shows(p, 'fin1ished');
+  await sameScreen(p, d, id);
+  await end(p, id);
+});
+
+test('one viewer owns the size; another can take it', { skip: missing }, async () => {
+  const id = make('size', 'cat');
+  const size = () => { const s = d.call('session.screen', { session_id: id }); return `${s.cols}×${s.rows}`; };
+  const first = await attached('size');
+  await until('the first owns it', async () => (await first.textContent('.terminal .bar')).includes('(yours)'));
+  const was = size();
+  const second = await attached('size', { viewport: { width: 700, height: 500 } });
+  await until('the second follows', async () => (await second.textContent('.terminal .bar')).includes(was));
+  assert.equal(size(), was);
+  await second.click('text=Take size');
+  await until('it owns it now', async () => (await second.textContent('.terminal .bar')).includes('(yours)'));
+  await until('the terminal has another size', () => size() !== was);
+  await until('the first is told', async () => { const t = await first.textContent('.terminal .bar'); return t.includes(size()) && !t.includes('(yours)'); });
+  await second.context().close();
+  await until('the first has it again', () => size() === was);
+  await end(first, id);
+});
+
+test('a page that only looks types nothing', { skip: missing }, async () => {
+  const id = make('look', 'cat');
+  const p = await attached('look', { to: 'look' });
+  await p.click('text=Only look');
+  await p.waitForSelector('text=Type here');
+  await p.waitForSelector('.screen[data-ready=yes]');
+  await p.click('.screen');
+  await p.keyboard.type('typed');
+  await p.evaluate(() => {
+    const data = new DataTransfer();
+    data.setData('text/plain', 'pasted');
+    document.querySelector('.screen .xterm').dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  await p.click('text=Type here');
+  await p.waitForSelector('text=Only look');
+  await p.waitForSelector('.screen[data-ready=yes]');
+  await p.click('.screen');
+  await p.keyboard.type('allowed\n');
+  await shows(p, 'allowed');
+  assert.doesNotMatch(screenOf(id), /typed|pasted/);
+  await end(p, id);
+});
+
+test('text is pasted as a paste and found', { skip: missing }, async () => {
+  const id = make('paste', 'cat');
+  const p = await attached('paste');
+  await p.evaluate(() => {
+    const data = new DataTransfer();
+    data.setData('text/plain', 'one needle\ntwo');
+    document.querySelector('.screen .xterm').dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  await shows(p, 'one needle');
+  await p.click('.screen');
+  await p.keyboard.press('Control+Alt+f');
+  await p.keyboard.type('nosuch');
+  await p.keyboard.press('Enter');
+  await p.waitForSelector('text=not found');
+  await p.fill('[aria-label="Find in this terminal"]', 'needle');
+  await p.keyboard.press('Enter');
+  await until('it is selected', () => p.evaluate(() => document.querySelector('.screen').trlScreen.term.getSelection() === 'needle'));
+  await end(p, id);
+});
+
+test('a phone types lines and leaves the size alone', { skip: missing }, async () => {
+  const id = make('phone', 'bash', '--norc');
+  const p = await attached('phone', { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  await p.fill('[aria-label="A line for the program"]', 'echo 中文 $((40+2))');
+  await p.tap('text=Send');
+  await shows(p, '中文 42');
+  const s = d.call('session.screen', { session_id: id });
+  assert.deepEqual([s.cols, s.rows], [80, 24]);
+  assert.equal([...s.text.matchAll(/^中文 42/gm)].length, 1);
+  await p.fill('[aria-label="A line for the program"]', 'cat');
+  await p.tap('text=Send');
+  await p.tap('[aria-label="^C, Control C"]');
+  await shows(p, '^C');
+  for (const box of await p.$$eval('.keys button, .line .primary', (l) => l.map((e) => e.getBoundingClientRect().height))) assert.ok(box >= 44);
+  await end(p, id);
+});
+
+test('twelve pages are live, and a plain call is still answered', { skip: missing }, async () => {
+  const id = make('tabs', 'cat');
+  const context = await b.newContext({ viewport: { width: 600, height: 400 } });
+  const list = [await attached('tabs', { context })];
+  for (let i = 1; i < 12; i++) {
+    const p = await context.newPage();
+    p.faults = [];
+    await p.goto(`${d.base}/#/s/${id}`);
+    await p.waitForSelector('.screen[data-ready=yes]');
+    list.push(p);
+  }
+  d.call('session.input', { session_id: id, text: 'everywhere' });
+  for (const p of list) await shows(p, 'everywhere');
+  assert.equal(await list[0].evaluate(() => fetch('/healthz').then((r) => r.status)), 200);
+  await context.close();
+  d.call('session.destroy', { session_id: id, force: true });
+});
