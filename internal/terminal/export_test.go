@@ -63,3 +63,24 @@ func (t *Terminal) Hold() (release func()) {
 	}
 	return func() { close(held) }
 }
+
+// Look reads the lines that were written since version 0 in parts, as Wait does. After each part it
+// writes text to the screen. It returns the lines of the first look, those of the next one, and the
+// number of parts of the first.
+func (t *Terminal) Look(text string) (first, next []string, parts int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	look := lineLook{since: new(uint64)}
+	for more := true; more && parts < 100; parts++ {
+		var lines []string
+		lines, more = look.read(&t.screen, t.screen.vt)
+		first = append(first, lines...)
+		t.screen.write(t.offset, []byte(text))
+	}
+	for more := true; more; {
+		var lines []string
+		lines, more = look.read(&t.screen, t.screen.vt)
+		next = append(next, lines...)
+	}
+	return first, next, parts
+}

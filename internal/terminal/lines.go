@@ -20,13 +20,27 @@ type lineLook struct {
 	epoch   uint64 // absolute row numbers are comparable only within an epoch
 	rebuilt int
 	next    int64 // absolute number of the first row to read: rows above it cannot have changed
+
+	// A look in parts reads what was there when it began, so that it ends although the program
+	// goes on writing. more says that parts of it are left.
+	more  bool
+	until lookEnd
+}
+
+// lookEnd is the state of the screen when a look began.
+type lookEnd struct {
+	version     uint64
+	top, bottom int64 // absolute numbers of the screen's first row, and of the row below its last
 }
 
 // read returns the new lines; with more, only the first of them.
 func (l *lineLook) read(s *screen, v *vt.Terminal) (lines []string, more bool) {
 	top := v.ScreenLine()
 	cols, rows := v.Size()
-	end := top + int64(rows)
+	if !l.more || l.epoch != v.Epoch() || l.rebuilt != s.rebuilt {
+		l.until = lookEnd{s.at(), top, top + int64(rows)}
+	}
+	end := min(l.until.bottom, top+int64(rows))
 	switch {
 	case !l.begun && l.since == nil:
 		l.next = top
@@ -43,7 +57,7 @@ func (l *lineLook) read(s *screen, v *vt.Terminal) (lines []string, more bool) {
 	abs := max(l.next, v.FirstLine())
 	for pause := abs + int64(lookCells/cols); abs < end; {
 		if abs >= pause && abs < top {
-			l.next = abs
+			l.next, l.more = abs, true
 			return lines, true
 		}
 		first, written := abs, all
@@ -59,7 +73,7 @@ func (l *lineLook) read(s *screen, v *vt.Terminal) (lines []string, more bool) {
 			}
 		}
 	}
-	l.next, l.version = top, s.at()
+	l.next, l.version, l.more = l.until.top, l.until.version, false
 	return lines, false
 }
 

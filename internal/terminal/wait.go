@@ -76,6 +76,7 @@ type moment struct {
 	cursor   api.ScreenCursor
 	lines    []string        // the lines that were written since the last look
 	more     bool            // lines has only the first of them
+	behind   bool            // more lines were written while these were read in parts
 	complete bool            // the program has ended
 	idleAt   time.Time       // when the terminal will be idle, if nothing happens
 	changes  <-chan struct{} // closed when something happens
@@ -137,6 +138,7 @@ func (w *waiter) look() (m moment) {
 			m.lines, m.more = w.lines.read(&t.screen, v)
 		}
 		m.version = t.screen.at()
+		m.behind = w.pattern != nil && !m.more && w.lines.version != m.version
 	})
 	m.complete, m.changes = t.complete, t.changesLocked()
 	if idle := w.params.Idle(); idle != nil {
@@ -178,7 +180,7 @@ func (w *waiter) decide(now moment, res *api.SessionWaitResult) {
 	switch {
 	case at != nil && (at.X == nil || *at.X == now.cursor.X) && (at.Y == nil || *at.Y == now.cursor.Y):
 		res.Reason = api.WaitCursor
-	case now.more: // the other lines come first
+	case now.more, now.behind: // the other lines come first
 	case now.complete:
 		res.Reason = api.WaitExit
 	case w.params.Idle() != nil && !time.Now().Before(now.idleAt):
@@ -199,6 +201,9 @@ func (w *waiter) sleep(ctx context.Context, now moment, pause time.Duration) (*a
 		idle = timer.C
 	}
 	changes, rested := now.changes, (<-chan time.Time)(nil)
+	if now.behind {
+		changes, rested = nil, rest.C
+	}
 	for {
 		select {
 		case <-changes:

@@ -62,6 +62,25 @@ func TestWaitForTextThatScrollsBy(t *testing.T) {
 	term.wait(api.SessionWaitParams{Text: "needle", SinceVersion: ptr(uint64(1)), TimeoutS: ptr(0.0)}, api.WaitText)
 }
 
+// A look ends, however fast the program writes, and the next one reads what came meanwhile.
+func TestLookEnds(t *testing.T) {
+	term := sh(t, `seq 3000; echo end; read x`)
+	term.see("^end$")
+	first, next, parts := term.Look(strings.Repeat("flood\r\n", 1500))
+	if len(first) < 3000 || first[0] != "1" || first[2999] != "3000" || parts != 3 {
+		t.Errorf("first look: %d lines in %d parts", len(first), parts)
+	}
+	flood := 0
+	for _, line := range next {
+		if line == "flood" {
+			flood++
+		}
+	}
+	if flood != 3*1500 {
+		t.Errorf("next look: %d lines of the flood, want 4500", flood)
+	}
+}
+
 func TestWaitForTextOverRows(t *testing.T) {
 	long := strings.Repeat("0123456789", 30)
 	term := sh(t, `echo start-`+long+`-end; read x; i=0; while [ $i -lt 60 ]; do printf 'abcdefghi,'; i=$((i+1)); done; echo over; read x`)
