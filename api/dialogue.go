@@ -79,9 +79,8 @@ type DialogueCreateParams struct {
 	// Name is a handle for people, unique among the dialogues that have not ended.
 	Name string `json:"name,omitempty"`
 	// Tags are free-form labels; the dialogue's session gets them too.
-	Tags []string `json:"tags,omitempty"`
-	// Prompt is the first message.
-	Prompt string `json:"prompt,omitempty"`
+	Tags   []string `json:"tags,omitempty"`
+	Prompt string   `json:"prompt,omitempty"` // the first message
 	// Policy answers the agent's requests without a client.
 	Policy *DialoguePolicy `json:"policy,omitempty"`
 	// StallS is the number of seconds that a working agent may stay silent before TRL reports
@@ -92,7 +91,9 @@ type DialogueCreateParams struct {
 	LingerS *float64 `json:"linger_s,omitempty"`
 	// LifetimeS ends the agent this many seconds after it was started, even if it works; again
 	// after dialogue.resume. Absent: the daemon's lifetime_s; 0: never.
-	LifetimeS *float64 `json:"lifetime_s,omitempty"`
+	LifetimeS  *float64   `json:"lifetime_s,omitempty"`
+	Limits     *Limits    `json:"limits,omitempty"`      // what the agent and its processes may use; see session.create
+	LimitsMode LimitsMode `json:"limits_mode,omitempty"` // require or best-effort; see session.create
 }
 
 // DialoguePolicy answers requests of the agent. The first matching rule answers at once.
@@ -151,7 +152,7 @@ func (p DialogueCreateParams) Check() error {
 	if err := checkSeconds("stall_s", p.StallS); err != nil {
 		return err
 	}
-	return SessionCreateParams{Kind: KindProgram, Command: []string{"x"}, WorkingDir: p.WorkingDir, Env: p.Env, Tags: p.Tags, LifetimeS: p.LifetimeS}.Check()
+	return SessionCreateParams{Kind: KindProgram, Command: []string{"x"}, WorkingDir: p.WorkingDir, Env: p.Env, Tags: p.Tags, LifetimeS: p.LifetimeS, Limits: p.Limits, LimitsMode: p.LimitsMode}.Check()
 }
 
 func (p *DialoguePolicy) check() error {

@@ -24,6 +24,7 @@ const (
 	CodeResourcePressure     Code = "RESOURCE_PRESSURE"
 	CodeRuntimeUnavailable   Code = "RUNTIME_UNAVAILABLE"
 	CodeRequestTooLarge      Code = "REQUEST_TOO_LARGE"
+	CodeLimitUnavailable     Code = "LIMIT_UNAVAILABLE"
 	CodeAuthFailed           Code = "AUTH_FAILED"
 	CodeForbidden            Code = "FORBIDDEN"
 	CodeConflict             Code = "CONFLICT"
@@ -64,10 +65,11 @@ var Codes = []CodeInfo{
 	{CodeMaxSessionsReached, 429, "RESOURCE_EXHAUSTED", 125, "the limit max_sessions is reached"},
 	{CodeShellNotFound, 422, "FAILED_PRECONDITION", 127, "the shell does not exist in the runtime"},
 	{CodeShellFailed, 422, "FAILED_PRECONDITION", 126, "TRL cannot drive this shell, or the shell did not start"},
-	{CodeSessionLimitExceeded, 429, "RESOURCE_EXHAUSTED", 125, "the session has reached the limit max_commands"},
-	{CodeResourcePressure, 503, "RESOURCE_EXHAUSTED", 125, "TRL is overloaded; try again later"},
+	{CodeSessionLimitExceeded, 429, "RESOURCE_EXHAUSTED", 125, "the session has run as many commands as it may"},
+	{CodeResourcePressure, 503, "RESOURCE_EXHAUSTED", 125, "the machine or TRL is overloaded; try again later"},
 	{CodeRuntimeUnavailable, 503, "UNAVAILABLE", 125, "the daemon, or the runtime of the session, cannot be reached"},
 	{CodeRequestTooLarge, 413, "RESOURCE_EXHAUSTED", 125, "the request is larger than max_request_bytes"},
+	{CodeLimitUnavailable, 422, "FAILED_PRECONDITION", 125, "a required limit cannot be enforced in this place; details.limits names each and says why"},
 	{CodeAuthFailed, 401, "UNAUTHENTICATED", 125, "the caller is not authenticated"},
 	{CodeForbidden, 403, "PERMISSION_DENIED", 125, "the caller may not do this"},
 	{CodeConflict, 409, "ALREADY_EXISTS", 125, "the name is taken, or the thing is in the wrong state"},

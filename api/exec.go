@@ -93,6 +93,10 @@ type ExecParams struct {
 	// caller that lost its connection before the answer can safely ask again. Use a text of
 	// at most 64 bytes that no other request has, such as a random number.
 	RunID string `json:"run_id,omitempty"`
+	// Limits bound what this command alone may use, within the limits of its session.
+	Limits *CommandLimits `json:"limits,omitempty"`
+	// LimitsMode is require or best-effort; see session.create.
+	LimitsMode LimitsMode `json:"limits_mode,omitempty"`
 
 	empty bool // the command is present but empty
 }
@@ -126,6 +130,10 @@ func (p ExecParams) Check() error {
 		return InvalidParam("max_output_bytes", "must not be negative")
 	}
 	if err := checkSeconds("timeout_s", p.TimeoutS); err != nil {
+		return err
+	}
+	limits := p.Limits.Of()
+	if err := checkLimits(&limits, p.LimitsMode, nil); err != nil {
 		return err
 	}
 	if len(p.RunID) > maxRunID {
@@ -219,6 +227,13 @@ type Usage struct {
 	// MaxRSSBytes is the largest resident size observed of any one process of the
 	// command; 0 if the command was too short to observe.
 	MaxRSSBytes int64 `json:"max_rss_bytes"`
+	// MemoryPeakBytes is the most memory that all processes of the command had together, and the
+	// shell with them; 0 if neither the command nor its session has a memory limit.
+	MemoryPeakBytes int64 `json:"memory_peak_bytes,omitempty"`
+	// ThrottledMS is the time for which the limit cpus stopped its processes.
+	ThrottledMS int64 `json:"throttled_ms,omitempty"`
+	// ForksRefused counts the processes and threads that the limit pids refused.
+	ForksRefused int64 `json:"forks_refused,omitempty"`
 }
 
 // ExecOutcome reports how a command ended, without its output.
@@ -242,6 +257,12 @@ type ExecOutcome struct {
 	ShellRestarted  bool            `json:"shell_restarted"`  // true if the command ended the shell; a new shell has its state
 	StdoutTruncated bool            `json:"stdout_truncated"` // true if a part of stdout is not in the result, or no longer kept
 	StderrTruncated bool            `json:"stderr_truncated"` // true if a part of stderr is not in the result, or no longer kept
+	// OOMKilled reports that the kernel killed a process because of a memory limit, while the
+	// command ran. OOM is the last such process.
+	OOMKilled bool     `json:"oom_killed,omitempty"`
+	OOM       *OOMKill `json:"oom,omitempty"`
+	// Limits says which limits of this command were in force, if it had any of its own.
+	Limits *LimitReport `json:"limits,omitempty"`
 }
 
 // ExecResult is the answer of exec.run.

@@ -123,6 +123,7 @@ func list() []Method {
 		full(strict(unary("dialogue.retry", "Try again to reach the agent of a dialogue in state error.", Service.DialogueRetry))),
 		read(strict(endless(stream("event.subscribe", "Push the events of sessions, commands and dialogues.", Service.EventSubscribe)))),
 		read(strict(unary("stream.close", "End one stream of this connection.", Service.StreamClose))),
+		read(strict(endless(stream("usage.subscribe", "Push what sessions use: processor, memory, processes, disk.", Service.UsageSubscribe)))),
 	}
 }
 

@@ -80,6 +80,7 @@ type Service interface {
 
 	EventSubscribe(ctx context.Context, p EventSubscribeParams) (Stream, error)
 	StreamClose(ctx context.Context, p StreamCloseParams) (StreamCloseResult, error)
+	UsageSubscribe(ctx context.Context, p UsageSubscribeParams) (Stream, error)
 }
 
 // Stream is the answer of a streaming method: the immediate answer and the pushes

@@ -135,6 +135,11 @@ type SessionCreateParams struct {
 	// writes output nor gets input. Absent: the daemon's idle_timeout_s for a shell, and
 	// never for a terminal or program; 0: never.
 	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
+	// Limits bound what the session may use. session.info reports what is in force.
+	Limits *Limits `json:"limits,omitempty"`
+	// LimitsMode is require or best-effort: whether a limit that the place cannot enforce is the
+	// error LIMIT_UNAVAILABLE, or only reported. Absent: the daemon's limits_mode.
+	LimitsMode LimitsMode `json:"limits_mode,omitempty"`
 }
 
 // SessionInfo is a snapshot of one session.
@@ -208,6 +213,8 @@ type SessionDetails struct {
 	// Enforcement says how TRL makes sure that it kills every process: "cgroup",
 	// "subreaper" or "scan".
 	Enforcement string `json:"enforcement"`
+	// Limits are the limits of the session, if it has any, and what enforces them.
+	Limits *SessionLimits `json:"limits,omitempty"`
 }
 
 // SessionListParams filters session.list.
@@ -228,7 +235,7 @@ type SessionInfoParams struct {
 	SessionID string `json:"session_id"` // id or name
 }
 
-// SessionSetParams changes the name, the tags or the timeouts of a live session. Absent
+// SessionSetParams changes the name, the tags, the timeouts or the limits of a live session. Absent
 // fields stay unchanged.
 type SessionSetParams struct {
 	SessionID string `json:"session_id"` // id or name
@@ -241,6 +248,12 @@ type SessionSetParams struct {
 	LifetimeS *float64 `json:"lifetime_s,omitempty"`
 	// IdleTimeoutS ends the session after this many idle seconds; 0: never. See session.create.
 	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
+	// Limits replace those limits of the session that are given; 0 removes one. open_files and
+	// file_bytes can only become smaller, because the kernel lets a process that runs raise
+	// neither.
+	Limits *Limits `json:"limits,omitempty"`
+	// LimitsMode is as in session.create. Absent: that of the session.
+	LimitsMode LimitsMode `json:"limits_mode,omitempty"`
 }
 
 // Check reports the first invalid parameter.
@@ -248,8 +261,11 @@ func (p SessionSetParams) Check() error {
 	if p.SessionID == "" {
 		return InvalidParam("session_id", "is required")
 	}
-	if p.Name == nil && p.Tags == nil && p.LifetimeS == nil && p.IdleTimeoutS == nil {
-		return InvalidParam("name", "is required, or tags, lifetime_s or idle_timeout_s")
+	if p.Name == nil && p.Tags == nil && p.LifetimeS == nil && p.IdleTimeoutS == nil && p.Limits == nil {
+		return InvalidParam("name", "is required, or tags, lifetime_s, idle_timeout_s or limits")
+	}
+	if err := checkLimits(p.Limits, p.LimitsMode, p.LifetimeS); err != nil {
+		return err
 	}
 	if err := checkEnds(p.LifetimeS, p.IdleTimeoutS); err != nil {
 		return err
@@ -330,6 +346,9 @@ func (p SessionCreateParams) Check() error {
 		return err
 	}
 	if err := checkEnds(p.LifetimeS, p.IdleTimeoutS); err != nil {
+		return err
+	}
+	if err := checkLimits(p.Limits, p.LimitsMode, p.LifetimeS); err != nil {
 		return err
 	}
 	if p.LingerS != nil && !p.Ephemeral {

@@ -168,6 +168,8 @@ type StreamEvent struct {
 	State       DialogueState `json:"state,omitempty"`      // for events of dialogues
 	RequestID   string        `json:"request_id,omitempty"` // for dialogue.request_opened and dialogue.request_closed
 	TurnID      string        `json:"turn_id,omitempty"`    // for dialogue.turn_ended
+	// Sessions are the measurements, for type usage.
+	Sessions []SessionUsage `json:"sessions,omitempty"`
 	// Error is set for type error only; in Go, Recv returns it as its error.
 	Error *Error `json:"error,omitempty"`
 	// ViewerEvent is set for the types snapshot and resize.

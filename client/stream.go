@@ -80,6 +80,13 @@ func (c *Client) EventSubscribe(ctx context.Context, p api.EventSubscribeParams)
 	return s.open(p, true)
 }
 
+// UsageSubscribe implements api.Service. The Stream is a *Stream.
+func (c *Client) UsageSubscribe(ctx context.Context, p api.UsageSubscribeParams) (api.Stream, error) {
+	s := c.newStream(ctx, "usage.subscribe")
+	s.again = func() any { return p }
+	return s.open(p, true)
+}
+
 func (c *Client) newStream(ctx context.Context, method string) *Stream {
 	s := &Stream{client: c, method: method, outage: c.outage()}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)

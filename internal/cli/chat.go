@@ -94,6 +94,7 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 	flags.StringArrayVar(&f.create.Tags, "tag", nil, "a `WORD` of your choice to group dialogues; may be repeated")
 	flags.Var(&f.limits.lifetime, "lifetime", "end the agent after this time, even if it works (30, 1.5s, 2m; 0 is never)")
 	flags.Var(&f.limits.idleTimeout, "idle-timeout", "with --keep, end the agent when no client has followed the dialogue for this time (0 is never)")
+	f.limits.resources.register(flags, "the agent")
 	a.registerPlace(cmd)
 	f.policy.register(flags)
 	flags.BoolVarP(&f.print, "print", "p", false, "print the answer to PROMPT and leave")
@@ -164,7 +165,7 @@ func (r *chatRun) check() error {
 		return ui.UsageErrorf(r.cmd, "--dialogue and --resume do not go together")
 	}
 	if f.join != "" || f.resume != "" {
-		for _, name := range []string{"agent", "model", "permission-mode", "cwd", "name", "tag", "lifetime", "idle-timeout", "remote", "on", "place"} {
+		for _, name := range []string{"agent", "model", "permission-mode", "cwd", "name", "tag", "lifetime", "idle-timeout", "memory", "cpus", "pids", "remote", "on", "place"} {
 			if flags.Changed(name) {
 				return ui.UsageErrorf(r.cmd, "--%s is for a new dialogue", name)
 			}
@@ -271,6 +272,9 @@ func (r *chatRun) params() (api.DialogueCreateParams, error) {
 		return p, err
 	}
 	p.LifetimeS = f.limits.lifetime.Value
+	var session api.SessionCreateParams
+	f.limits.resources.fill(&session)
+	p.Limits, p.LimitsMode = session.Limits, session.LimitsMode
 	if !f.keep { // if trl is killed, the agent must not go on without a user
 		p.LingerS = new(60.0)
 	} else if idle := f.limits.idleTimeout.Value; idle != nil && *idle > 0 {

@@ -137,6 +137,11 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 		Merge:    r.flags.merge,
 		Detach:   &detach,
 	}
+	if r.flags.session != "" {
+		if p.Limits = r.flags.resources.commandLimits(); p.Limits != nil {
+			p.LimitsMode = r.flags.resources.limitsMode()
+		}
+	}
 	if p.WorkingDir = r.flags.cwd; p.WorkingDir != "" && r.app.samePlace() && !(r.flags.session != "" && filepath.IsAbs(p.WorkingDir)) { // an existing session may be elsewhere
 		absolute := directory
 		if r.flags.wait { // an earlier command may create the directory
@@ -185,6 +190,7 @@ func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParam
 	}
 	create.Ephemeral = r.app.url == "" // over HTTP, there is no connection to end with
 	p.WorkingDir = ""
+	r.flags.resources.fill(&create)
 	info, err := r.app.createSession(ctx, c, create)
 	if err != nil {
 		return err

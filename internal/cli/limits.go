@@ -1,14 +1,22 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+	"strconv"
+
 	"github.com/spf13/pflag"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/cli/ui"
+	"github.com/trl-dev/trl/internal/config"
 )
 
-// limitFlags set when a new session ends on its own.
-type limitFlags struct{ lifetime, idleTimeout ui.SecondsFlag }
+// limitFlags set when a new session ends on its own, and what it may use.
+type limitFlags struct {
+	lifetime, idleTimeout ui.SecondsFlag
+	resources             resourceFlags
+}
 
 func (f *limitFlags) register(flags *pflag.FlagSet, session string) {
 	flags.Var(&f.lifetime, "lifetime", "end "+session+" after this time, even if it is in use (0 is never)")
@@ -17,6 +25,7 @@ func (f *limitFlags) register(flags *pflag.FlagSet, session string) {
 
 func (f *limitFlags) fill(p *api.SessionCreateParams) {
 	p.LifetimeS, p.IdleTimeoutS = f.lifetime.Value, f.idleTimeout.Value
+	f.resources.fill(p)
 }
 
 // given returns the name of the first flag that the user set, "" for none.
@@ -28,4 +37,100 @@ func (f *limitFlags) given() string {
 		return "--idle-timeout"
 	}
 	return ""
+}
+
+// resourceFlags limit what a session or a command may use.
+type resourceFlags struct {
+	memory     bytesFlag
+	cpus       numberFlag
+	pids       countFlag
+	bestEffort bool
+}
+
+func (f *resourceFlags) register(flags *pflag.FlagSet, who string) {
+	flags.Var(&f.memory, "memory", "memory that "+who+" may use, such as 512M or 2G")
+	flags.Var(&f.cpus, "cpus", "processors that "+who+" may use, such as 1.5")
+	flags.Var(&f.pids, "pids", "processes and threads that "+who+" may have")
+	flags.BoolVar(&f.bestEffort, "best-effort", false, "go on without a limit that cannot be enforced")
+}
+
+// fill limits a session.
+func (f *resourceFlags) fill(p *api.SessionCreateParams) {
+	if l := (api.Limits{MemoryBytes: f.memory.value, CPUs: f.cpus.value, Pids: f.pids.value}); !l.IsZero() {
+		p.Limits, p.LimitsMode = &l, f.limitsMode()
+	}
+}
+
+// commandLimits returns the limits of a command; nil for none.
+func (f *resourceFlags) commandLimits() *api.CommandLimits {
+	l := api.CommandLimits{MemoryBytes: f.memory.value, CPUs: f.cpus.value, Pids: f.pids.value}
+	if l == (api.CommandLimits{}) {
+		return nil
+	}
+	return &l
+}
+
+func (f *resourceFlags) limitsMode() api.LimitsMode {
+	if f.bestEffort {
+		return api.LimitsBestEffort
+	}
+	return ""
+}
+
+// bytesFlag is a size: 1048576, 512M, 2GiB. The value is nil if the flag was not given.
+type bytesFlag struct{ value *int64 }
+
+func (f *bytesFlag) Type() string { return "SIZE" }
+
+func (f *bytesFlag) String() string { return optional(f.value) }
+
+func (f *bytesFlag) Set(text string) error {
+	n, err := config.ParseBytes(text)
+	if err != nil {
+		return err
+	}
+	if n < 0 {
+		return errors.New("must be 0 or more")
+	}
+	f.value = &n
+	return nil
+}
+
+// numberFlag is a number such as 1.5.
+type numberFlag struct{ value *float64 }
+
+func (f *numberFlag) Type() string { return "NUMBER" }
+
+func (f *numberFlag) String() string { return optional(f.value) }
+
+func (f *numberFlag) Set(text string) error {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0) {
+		return errors.New("not a number such as 1.5")
+	}
+	f.value = &v
+	return nil
+}
+
+// countFlag is a whole number.
+type countFlag struct{ value *int64 }
+
+func (f *countFlag) Type() string { return "NUMBER" }
+
+func (f *countFlag) String() string { return optional(f.value) }
+
+func (f *countFlag) Set(text string) error {
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || v < 0 {
+		return errors.New("not a whole number")
+	}
+	f.value = &v
+	return nil
+}
+
+func optional[T any](p *T) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprint(*p)
 }

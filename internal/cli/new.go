@@ -102,6 +102,7 @@ A single argument that is more than a word is shell text. Without a NAME, write 
 	a.registerPlace(cmd)
 	a.registerBeside(cmd)
 	f.limits.register(flags, "the session")
+	f.limits.resources.register(flags, "the session")
 	flags.StringArrayVar(&p.Tags, "tag", nil, "a `WORD` of your choice to group sessions; may be repeated")
 	flags.BoolVar(&p.Login, "login", false, "start a login shell")
 	flags.BoolVar(&p.RC, "rc", false, "read the shell's rc files")

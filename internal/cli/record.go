@@ -104,6 +104,7 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 	a.registerPlace(cmd)
 	a.registerBeside(cmd)
 	limits.register(flags, "the terminal")
+	limits.resources.register(flags, "the terminal")
 	f.register(flags)
 	registerDetachKey(flags)
 	_ = cmd.MarkFlagDirname("cwd")

@@ -14,12 +14,14 @@ type runFlags struct {
 	env     ui.EnvFlag
 	timeout ui.SecondsFlag
 	limits  limitFlags
-	stdin   bool
-	tty     bool
-	direct  bool
-	merge   bool
-	wait    bool
-	json    bool
+	// resources limit the command, or its temporary session.
+	resources resourceFlags
+	stdin     bool
+	tty       bool
+	direct    bool
+	merge     bool
+	wait      bool
+	json      bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -97,6 +99,7 @@ func (a *app) commandFlags(cmd *cobra.Command, f *runFlags, w words) {
 	a.registerPlace(cmd)
 	a.registerBeside(cmd)
 	f.limits.register(flags, "a new session that stays")
+	f.resources.register(flags, "the command")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, w.stdin)
 	flags.BoolVar(&f.direct, "direct", false, "start the program itself, beside the session's shell")
 	flags.BoolVar(&f.merge, "merge", false, "make stderr a part of stdout, in the order of writing")

@@ -42,6 +42,7 @@ func (r *run) terminal() error {
 		return err
 	}
 	p.Ephemeral = r.app.url == ""
+	r.flags.resources.fill(&p)
 	if err := (&terminalFlags{}).fill(r.app, r.cmd, &p); err != nil {
 		return err
 	}

@@ -113,6 +113,7 @@ func (r *run) makeOwn(ctx context.Context, c *client.Client, p *api.ExecParams) 
 	}
 	p.WorkingDir = ""
 	r.flags.limits.fill(&create)
+	r.flags.resources.fill(&create)
 	info, err := r.app.createSession(ctx, c, create)
 	r.session = info.SessionID
 	return info, err

@@ -36,6 +36,28 @@ type Config struct {
 	MaxQueued          int64   `key:"max_queued" kind:"count" max:"100000" doc:"maximum number of commands that wait in the queue of one session"`
 	KeepSessions       bool    `key:"keep_sessions" kind:"bool" doc:"keep the sessions alive when the daemon stops; the next daemon finds them"`
 
+	// Limits of sessions: the defaults, and the most that a caller may choose.
+	LimitsMode          string  `key:"limits_mode" kind:"mode" doc:"require: a limit that cannot be enforced is an error; best-effort: it is only reported"`
+	LimitCPUs           float64 `key:"limit_cpus" kind:"number" max:"10000" doc:"processors that one session may use; 0 = no limit"`
+	LimitMemoryBytes    int64   `key:"limit_memory_bytes" kind:"bytes" doc:"bytes of memory that one session may use; 0 = no limit"`
+	LimitPids           int64   `key:"limit_pids" kind:"count" doc:"processes and threads that one session may have; 0 = no limit"`
+	LimitOpenFiles      int64   `key:"limit_open_files" kind:"count" doc:"files that each process of a session may have open; 0 = no limit"`
+	LimitFileBytes      int64   `key:"limit_file_bytes" kind:"bytes" doc:"size of the largest file that a process of a session may write; 0 = no limit"`
+	LimitOutputBytes    int64   `key:"limit_output_bytes" kind:"bytes" doc:"bytes of output after which TRL cancels a command; 0 = no limit"`
+	MaxLimitCPUs        float64 `key:"max_limit_cpus" kind:"number" max:"10000" doc:"highest limit_cpus that a caller may choose; 0 = any"`
+	MaxLimitMemoryBytes int64   `key:"max_limit_memory_bytes" kind:"bytes" doc:"highest limit of memory that a caller may choose; 0 = any"`
+	MaxLimitPids        int64   `key:"max_limit_pids" kind:"count" doc:"highest limit of processes that a caller may choose; 0 = any"`
+	MaxLimitOpenFiles   int64   `key:"max_limit_open_files" kind:"count" doc:"highest limit of open files that a caller may choose; 0 = any"`
+	MaxLimitFileBytes   int64   `key:"max_limit_file_bytes" kind:"bytes" doc:"highest limit of file sizes that a caller may choose; 0 = any"`
+	MaxLimitOutputBytes int64   `key:"max_limit_output_bytes" kind:"bytes" doc:"highest limit of output that a caller may choose; 0 = any"`
+	MaxLimitLifetimeS   float64 `key:"max_limit_lifetime_s" kind:"seconds" doc:"longest lifetime of a session that a caller may choose; 0 = any"`
+	MaxLimitCommands    int64   `key:"max_limit_commands" kind:"count" doc:"highest number of commands of a session that a caller may choose; 0 = any"`
+
+	// Pressure: what the machine must have left for a new session.
+	MinFreeMemoryBytes int64 `key:"min_free_memory_bytes" kind:"bytes" doc:"bytes of memory that must be available for a new session; 0 = do not check"`
+	MinFreeProcesses   int64 `key:"min_free_processes" kind:"count" doc:"processes that the system must still allow for a new session; 0 = do not check"`
+	MinFreeDiskBytes   int64 `key:"min_free_disk_bytes" kind:"bytes" doc:"bytes that must be free in state_dir for a new session; 0 = do not check"`
+
 	// Places.
 	DefaultRuntime string  `key:"default_runtime" kind:"text" doc:"place of sessions that do not name one: a name from [runtimes], a kind, or KIND:ARGUMENT"`
 	AdhocPlaces    bool    `key:"adhoc_places" kind:"bool" doc:"callers may use places that [runtimes] does not name, as KIND:ARGUMENT"`
@@ -117,6 +139,10 @@ func base() Config {
 		MaxCommands:        0,
 		MaxParallel:        64,
 		MaxQueued:          64,
+		LimitsMode:         string(api.LimitsRequire),
+		MinFreeMemoryBytes: 64 << 20,
+		MinFreeProcesses:   64,
+		MinFreeDiskBytes:   16 << 20,
 		DefaultRuntime:     string(api.PlaceHost),
 		AdhocPlaces:        true,
 		CreateTimeoutS:     300,

@@ -26,9 +26,11 @@ const (
 	kindPath    kind = "path"    // a string: an absolute path once loaded
 	kindText    kind = "text"    // a string that is not empty
 	kindLevel   kind = "level"   // a string: one of the levels
+	kindMode    kind = "mode"    // a string: require or best-effort
 	kindCount   kind = "count"   // int64
 	kindBytes   kind = "bytes"   // int64, also written as 16MiB
 	kindSeconds kind = "seconds" // float64, also written as 90s or 1h30m
+	kindNumber  kind = "number"  // float64
 	kindBool    kind = "bool"
 	kindAddress kind = "address" // a string: host:port, or empty
 	kindList    kind = "list"    // a string: words with commas between; see Words
@@ -110,7 +112,13 @@ func (s setting) parse(text string) (any, error) {
 		}
 		return v, nil
 	case kindBytes:
-		return parseBytes(text)
+		return ParseBytes(text)
+	case kindNumber:
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q: must be a number", text)
+		}
+		return v, nil
 	case kindSeconds:
 		if v, err := strconv.ParseFloat(text, 64); err == nil {
 			return v, nil
@@ -152,11 +160,11 @@ func (s setting) convert(v any) (any, error) {
 		switch s.kind {
 		case kindCount, kindBytes:
 			return v, nil
-		case kindSeconds:
+		case kindSeconds, kindNumber:
 			return float64(v), nil
 		}
 	case float64:
-		if s.kind == kindSeconds {
+		if s.kind == kindSeconds || s.kind == kindNumber {
 			return v, nil
 		}
 	case []any:
@@ -191,6 +199,8 @@ func (k kind) words() string {
 		return `a number of bytes, or a size such as "16MiB"`
 	case kindSeconds:
 		return `a number of seconds, or a duration such as "1h30m"`
+	case kindNumber:
+		return "a number"
 	case kindList:
 		return "a list of strings"
 	}
@@ -218,6 +228,8 @@ func (s setting) check(v any) error {
 			return fmt.Errorf("%q: must be an absolute path", v)
 		case s.kind == kindAddress && v != "":
 			return checkAddress(v)
+		case s.kind == kindMode && v != "require" && v != "best-effort":
+			return fmt.Errorf("%q: must be require or best-effort", v)
 		case s.kind == kindLevel && v != "debug" && v != "info" && v != "warn" && v != "error":
 			return fmt.Errorf("%q: must be debug, info, warn or error", v)
 		}
@@ -243,7 +255,8 @@ var units = []struct {
 	{"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"t", 1 << 40}, {"b", 1},
 }
 
-func parseBytes(text string) (any, error) {
+// ParseBytes reads a size such as 1048576, 512M or 2GiB.
+func ParseBytes(text string) (int64, error) {
 	number, factor := strings.ToLower(text), int64(1)
 	for _, u := range units {
 		if rest, ok := strings.CutSuffix(number, u.name); ok {
@@ -253,7 +266,7 @@ func parseBytes(text string) (any, error) {
 	}
 	v, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || v > math.MaxInt64/2/factor || v < math.MinInt64/2/factor {
-		return nil, fmt.Errorf("%q: must be %s", text, kindBytes.words())
+		return 0, fmt.Errorf("%q: must be %s", text, kindBytes.words())
 	}
 	return v * factor, nil
 }

@@ -287,6 +287,11 @@ func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 		Lifetime:      config.Seconds(c.LifetimeS),
 		Retention:     config.Seconds(c.RetentionS),
 
+		DefaultLimits: defaultLimits(c),
+		MaxLimits:     maxLimits(c),
+		LimitsMode:    api.LimitsMode(c.LimitsMode),
+		Pressure:      d.pressure,
+
 		DialogueOutput: c.DialogueOutputBytes,
 		AutoExit:       config.Seconds(c.AutoExitS),
 		Limits: link.Limits{

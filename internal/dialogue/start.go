@@ -55,7 +55,7 @@ func (d *Dialogue) start(ctx context.Context, resume, createID string) error {
 	session := api.SessionCreateParams{
 		Name: d.id, // session names are unique, so a dialogue never has two agents
 		Kind: api.KindProgram, Command: argv, WorkingDir: params.WorkingDir, Env: merged(needs, env),
-		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...), LifetimeS: params.LifetimeS,
+		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...), LifetimeS: params.LifetimeS, Limits: params.Limits, LimitsMode: params.LimitsMode,
 	}
 	session.Runtime, session.Place, session.CreateID = params.Runtime, params.Place, createID
 	if params.Remote != nil {

@@ -95,6 +95,9 @@ func newPod(r op.Request) (*unstructured.Unstructured, string, error) {
 	if err := addSecurity(container, o); err != nil {
 		return nil, "", err
 	}
+	if err := addLimits(container, r.Limits); err != nil {
+		return nil, "", err
+	}
 	if err := addVolumes(spec, container, o.Mounts); err != nil {
 		return nil, "", err
 	}
@@ -156,6 +159,31 @@ func containerOf(spec map[string]any, name string) (map[string]any, error) {
 	container := map[string]any{"name": name}
 	spec["containers"] = append(list, container)
 	return container, nil
+}
+
+// addLimits sets the limits of the container that Kubernetes knows.
+func addLimits(container map[string]any, l *api.Limits) error {
+	if l == nil {
+		return nil
+	}
+	resources, err := mapIn(container, "resources")
+	if err != nil {
+		return err
+	}
+	limits, err := mapIn(resources, "limits")
+	if err != nil {
+		return err
+	}
+	l.Each(func(name string, v float64) {
+		switch {
+		case v <= 0:
+		case name == api.LimitCPUs:
+			limits["cpu"] = strconv.FormatInt(int64(v*1000), 10) + "m"
+		case name == api.LimitMemory:
+			limits["memory"] = strconv.FormatInt(int64(v), 10)
+		}
+	})
+	return nil
 }
 
 // addSecurity takes all privileges away that neither the template nor the options give.

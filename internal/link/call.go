@@ -47,16 +47,25 @@ func (c *Call[P, R]) With(params P, body []byte, result R) Outgoing {
 	return Outgoing{&c.Row, params, body, result}
 }
 
-// argvProtocol is the first protocol whose runners know argv and merge; older ones would run an
-// empty command, or keep the streams apart.
-const argvProtocol = 4
+// limitsProtocol is the first protocol whose runners know limits; older ones would ignore them.
+const limitsProtocol = 5
 
-// Needs returns the first protocol whose runners can answer the call with these parameters.
-func (o Outgoing) Needs() int {
-	if p, ok := o.Params.(*ExecParams); ok && (p.Argv != nil || p.Merge) {
-		return argvProtocol
+// Needs returns the first protocol whose runners can answer the call with these parameters, and
+// what an older one cannot do.
+func (o Outgoing) Needs() (protocol int, to string) {
+	limited := false
+	switch p := o.Params.(type) {
+	case *ExecParams:
+		limited = p.Limits != nil
+	case *CreateParams:
+		limited = p.Params.Limits != nil
+	case *SetParams:
+		limited = p.Limits != nil
 	}
-	return o.Since
+	if limited {
+		return limitsProtocol, "enforce limits"
+	}
+	return o.Since, "answer the call " + o.Name
 }
 
 // Repeatable reports whether the call may be made again.

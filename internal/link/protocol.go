@@ -10,7 +10,7 @@ import (
 
 // Protocol is the version of the link's protocol. A daemon works with runners of its own version
 // and of the one before.
-const Protocol = 4
+const Protocol = 5
 
 // MinProtocol is the oldest version that is still understood.
 const MinProtocol = Protocol - 1
@@ -117,6 +117,9 @@ type CreateParams struct {
 	RecordDir string    `json:"record_dir,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	Limits    Limits    `json:"limits"`
+	// Enforced are the limits of Params.Limits that the place itself enforces, such as a container
+	// that was made for the session.
+	Enforced []api.EnforcedLimit `json:"enforced,omitempty"`
 }
 
 // RecordFile is the name of the file with the recording of a session.
@@ -141,6 +144,9 @@ type SetParams struct {
 	Name *string   `json:"name,omitempty"`
 	Tags *[]string `json:"tags,omitempty"`
 	Ends
+	// Limits are all limits of the session from now on, if they change.
+	Limits *api.Limits    `json:"limits,omitempty"`
+	Mode   api.LimitsMode `json:"limits_mode,omitempty"`
 }
 
 // Limits are the parts of the configuration that a runner enforces.

@@ -46,6 +46,9 @@ type Log struct {
 	wake    chan struct{} // closed by the next change; nil if no reader waits
 	closed  bool
 
+	most int64  // bytes of both streams together that over is called beyond; see Bound
+	over func() // nil without a bound, and after the call
+
 	timer *time.Timer // publishes bytes that are held back; nil until it is first needed
 	armed bool        // timer will fire
 }
@@ -78,6 +81,7 @@ func (l *Log) Commit(st Stream, n int) {
 	}
 	if !l.closed {
 		l.commitLocked(st, n)
+		l.checkBoundLocked()
 	}
 	full, grown := l.store.fullLocked(), l.store.grownLocked()
 	l.unlockAndWake()
@@ -103,6 +107,23 @@ func (l *Log) Append(st Stream, p []byte) {
 		n := copy(free, p)
 		l.Commit(st, n)
 		p = p[n:]
+	}
+}
+
+// Bound calls over once, when the streams together have more than most bytes. The log is locked
+// meanwhile, so over must not wait for anything.
+func (l *Log) Bound(most int64, over func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most, l.over = most, over
+	l.checkBoundLocked()
+}
+
+func (l *Log) checkBoundLocked() {
+	if l.over != nil && l.streams[Stdout].total+l.streams[Stderr].total > l.most {
+		over := l.over
+		l.over = nil
+		over()
 	}
 }
 

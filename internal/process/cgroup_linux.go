@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,10 @@ type Cgroup struct {
 	fd   int // of the directory; it refers to this one even if another gets its name
 }
 
+// DaemonCgroup is the name of the group into which the daemon moves itself when its own group is
+// delegated to it. The groups of sessions are beside it.
+const DaemonCgroup = "trl-daemon"
+
 // removeWithin limits how long Remove waits for the last process to end.
 const removeWithin = 2 * time.Second
 
@@ -38,16 +43,11 @@ func NewCgroup(name string) (*Cgroup, error) {
 	if noCgroups() {
 		return nil, errNotCgroup
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	groups, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return nil, err
-	}
-	err = errNotCgroup
-	for _, own := range ownGroups(mounts, groups) {
+	var err error = errNotCgroup
+	for _, own := range OwnCgroups("") {
+		if filepath.Base(own) == DaemonCgroup {
+			own = filepath.Dir(own)
+		}
 		c, tryErr := makeCgroup(filepath.Join(own, "trl-"+strconv.Itoa(os.Getuid()), name))
 		if tryErr == nil {
 			return c, nil
@@ -325,14 +325,30 @@ func (c *Cgroup) read(name string) (string, error) {
 	return string(text), err
 }
 
-// ownGroups returns the directories of this process's v2 group, from the texts of
-// /proc/self/mountinfo and /proc/self/cgroup. There is one for each mount of the tree, alone or
-// beside v1 ("hybrid"), in which the group is visible.
-func ownGroups(mounts, groups []byte) []string {
+// OwnCgroups returns the directories of this process's group in the v2 tree, or in the tree of a
+// controller of cgroup v1. It returns none where cgroups are not to be used.
+func OwnCgroups(controller string) []string {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || noCgroups() {
+		return nil
+	}
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil
+	}
+	return ownGroups(mounts, groups, controller)
+}
+
+// ownGroups returns the directories of this process's group in one tree, from the texts of
+// /proc/self/mountinfo and /proc/self/cgroup: the v2 tree if the controller is empty. There is one
+// for each mount of the tree, alone or beside others ("hybrid"), in which the group is visible.
+func ownGroups(mounts, groups []byte, controller string) []string {
 	own := ""
 	for line := range bytes.Lines(groups) {
-		if path, ok := bytes.CutPrefix(bytes.TrimRight(line, "\n"), []byte("0::")); ok {
-			own = string(path)
+		// 4:cpu,cpuacct:/user.slice or 0::/user.slice
+		_, rest, _ := strings.Cut(strings.TrimRight(string(line), "\n"), ":")
+		if names, path, ok := strings.Cut(rest, ":"); ok && slices.Contains(strings.Split(names, ","), controller) {
+			own = path
 		}
 	}
 	// A path that begins with /.. is outside our cgroup namespace.
@@ -344,7 +360,7 @@ func ownGroups(mounts, groups []byte) []string {
 		// 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw
 		fields, after, ok := strings.Cut(string(line), " - ")
 		f := strings.Fields(fields)
-		if !ok || len(f) < 6 || !strings.HasPrefix(after, "cgroup2 ") {
+		if !ok || len(f) < 6 || !isTree(strings.Fields(after), controller) {
 			continue
 		}
 		root, point := unescapeMount(f[3]), unescapeMount(f[4])
@@ -353,6 +369,14 @@ func ownGroups(mounts, groups []byte) []string {
 		}
 	}
 	return dirs
+}
+
+// isTree reports whether the type, source and options of a mount are those of a cgroup tree.
+func isTree(mount []string, controller string) bool {
+	if controller == "" {
+		return len(mount) > 0 && mount[0] == "cgroup2"
+	}
+	return len(mount) > 2 && mount[0] == "cgroup" && slices.Contains(strings.Split(mount[2], ","), controller)
 }
 
 // unescapeMount decodes the octal escapes of mountinfo, such as \040.

@@ -164,6 +164,8 @@ func TestOwnGroups(t *testing.T) {
 		old    = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
 	)
 	for _, c := range []struct{ name, mounts, group, want string }{
+		{"a controller: hybrid", hybrid, "4:memory:/m\n1:cpu,cpuacct:/c\n0::/s\n", "/sys/fs/cgroup/cpu/c"},
+		{"a controller: v2 only", pure, "0::/s\n", ""},
 		{"pure", pure, "0::/user.slice/a.scope\n", "/sys/fs/cgroup/user.slice/a.scope"},
 		{"pure, root", pure, "0::/\n", "/sys/fs/cgroup"},
 		{"hybrid", hybrid, "4:memory:/m\n1:cpu:/c\n0::/s\n", "/sys/fs/cgroup/unified/s"},
@@ -177,7 +179,11 @@ func TestOwnGroups(t *testing.T) {
 		{"nonsense", "a b - cgroup2 \n - \n\n", "0::\n", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := strings.Join(process.OwnGroups([]byte(c.mounts), []byte(c.group)), ",")
+			controller := ""
+			if strings.HasPrefix(c.name, "a controller") {
+				controller = "cpu"
+			}
+			got := strings.Join(process.OwnGroups([]byte(c.mounts), []byte(c.group), controller), ",")
 			if got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}

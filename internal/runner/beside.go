@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/limits"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/shell"
@@ -25,6 +26,9 @@ type beside struct {
 	dir    string                // where it runs
 	run    atomic.Pointer[pipes] // nil until it has started
 	cgroup *process.Cgroup       // of its processes; nil where there is none
+	group  *limits.Group         // nil if nothing limits it
+	limits *api.LimitReport      // nil if it has no limits of its own
+	before limits.Stats          // of the session when it began
 	since  uint64                // when it was started, as an Info.StartTime
 	closed chan struct{}         // closed when the exec is
 
@@ -41,7 +45,7 @@ func besideOf(e *Exec) *beside {
 func (r *Runner) newBeside(e *Exec, p link.ExecParams, stdin []byte) *beside {
 	b := &beside{
 		stopper: newStopper(), runner: r, id: e.ID, params: p, dir: r.at.cwd, closed: make(chan struct{}),
-		pipesConfig: pipesConfig{start: r.cfg.Start, log: e.Log, merge: p.Merge, pty: p.Pty},
+		pipesConfig: pipesConfig{log: e.Log, merge: p.Merge, pty: p.Pty},
 	}
 	if p.WorkingDir != "" {
 		b.dir = p.WorkingDir
@@ -115,6 +119,9 @@ func (b *beside) begin() (err error) {
 	}
 	b.cgroup = r.cgroup.Sub(b.id)
 	b.spec.Args, b.spec.Env, b.spec.Dir, b.spec.CgroupFD = b.params.Argv, b.environ(), b.dir, b.cgroup.FD()
+	if b.start, err = b.startBeside(); err != nil {
+		return err
+	}
 	b.since = process.Now()
 	r.besides.used.Store(true)
 	r.besides.mu.Lock()
@@ -253,7 +260,9 @@ func (r *Runner) attend(e *Exec) {
 		oc.Signal = exit.Signal
 	}
 	oc.LeftRunning = b.settle()
-	r.endBeside(e, e.newOutcome(oc, started, b.dir), nil)
+	out := e.newOutcome(oc, started, b.dir)
+	b.measure(out)
+	r.endBeside(e, out, nil)
 	<-run.Done()
 	b.close(e)
 	r.flush()
@@ -369,8 +378,8 @@ func (r *Runner) endBeside(e *Exec, out *api.ExecOutcome, err error) {
 	e.kept = memory + file
 	r.kept += e.kept
 	r.activity = time.Now()
-	if b.cgroup != nil {
-		r.groups = append(r.groups, b.cgroup)
+	if b.cgroup != nil || b.group != nil {
+		r.groups = append(r.groups, commandGroup{b.cgroup, b.group})
 	}
 	if r.ending == nil && len(r.waiting) > 0 {
 		next := r.waiting[0]
@@ -389,13 +398,7 @@ func (r *Runner) endBeside(e *Exec, out *api.ExecOutcome, err error) {
 func (r *Runner) sweepGroups() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.groups = slices.DeleteFunc(r.groups, func(g *process.Cgroup) bool {
-		gone := g.RemoveEmpty()
-		if gone {
-			g.Close()
-		}
-		return gone
-	})
+	r.groups = slices.DeleteFunc(r.groups, commandGroup.remove)
 }
 
 // acceptBesideLocked begins an exec with argv, or queues it.

@@ -76,7 +76,9 @@ func (r *Runner) create(p link.CreateParams) error {
 	}
 	r.at = at
 	if p.Params.Shell == api.NoShell {
-		r.newCgroup()
+		if _, err := r.newGroups(p); err != nil {
+			return err
+		}
 		return r.createdShell(p, nil, shell.Program{Path: api.NoShell}, at.cwd)
 	}
 	return r.createShell(p, at)
@@ -87,9 +89,13 @@ func (r *Runner) createShell(p link.CreateParams, at place) error {
 	if err != nil {
 		return err
 	}
+	fd, err := r.newGroups(p)
+	if err != nil {
+		return err
+	}
 	c := shell.Config{
 		Program: found, Dir: r.cfg.Dir + "/sh", Env: at.env, WorkingDir: at.cwd, Login: p.Params.Login, RC: p.Params.RC,
-		StartTimeout: seconds(p.Limits.ShellStartTimeout), Start: r.cfg.Start, CgroupFD: r.newCgroup(), Foreign: r.foreign,
+		StartTimeout: seconds(p.Limits.ShellStartTimeout), Start: r.startProcess, CgroupFD: fd, Foreign: r.foreign,
 	}
 	if r.strays != nil {
 		c.Strays = r.shellStrays
@@ -110,19 +116,13 @@ func (r *Runner) createdShell(p link.CreateParams, sh *shell.Shell, found shell.
 	return r.toLocked(api.SessionIdle, "")
 }
 
-// newCgroup makes a cgroup for the session's processes, where the system allows it.
-func (r *Runner) newCgroup() (fd int) {
-	var err error
-	if r.cgroup, err = process.NewCgroup(r.cfg.SessionID); err != nil {
-		return 0
-	}
-	return r.cgroup.FD()
-}
-
 // createProgram starts a terminal or program, which is the session's one exec.
 func (r *Runner) createProgram(p link.CreateParams, at place) error {
 	spec, found, err := programOf(p.Params, at)
 	if err != nil {
+		return err
+	}
+	if spec.CgroupFD, err = r.newGroups(p); err != nil {
 		return err
 	}
 	store := r.newStore(p.Limits)
@@ -141,8 +141,7 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 		pr.terminal, rec, err = r.startTerminal(p, spec, e)
 		pr.vessel = pr.terminal
 	} else {
-		spec.CgroupFD = r.newCgroup()
-		pr.pipes, err = startOnPipes(pipesConfig{spec: spec, start: r.cfg.Start, log: e.Log, in: shell.NewInput(p.Limits.MaxStdinBytes, nil)})
+		pr.pipes, err = startOnPipes(pipesConfig{spec: spec, start: r.startProcess, log: e.Log, in: shell.NewInput(p.Limits.MaxStdinBytes, nil)})
 		pr.vessel = pr.pipes
 	}
 	if err != nil {
@@ -151,6 +150,7 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 	r.note(link.ExecEvent{ExecID: e.ID, State: e.state, At: e.queuedAt})
 	_ = e.to(api.ExecRunning)
 	close(e.turn)
+	defer r.boundOutput(e)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.store, r.program, r.params, r.found, r.cwd, r.created = store, pr, p, found, at.cwd, true
@@ -187,7 +187,7 @@ func programOf(p api.SessionCreateParams, at place) (spec process.Spec, found sh
 func (r *Runner) startTerminal(p link.CreateParams, spec process.Spec, e *Exec) (*terminal.Terminal, *recording, error) {
 	c := terminal.Config{
 		Name: "session " + quoted(p), Path: spec.Path, Args: spec.Args, Env: spec.Env, Dir: spec.Dir,
-		Scrollback: api.DefaultScrollback, Version: r.cfg.Version, Log: e.Log, Start: r.cfg.Start, CgroupFD: r.newCgroup(),
+		Scrollback: api.DefaultScrollback, Version: r.cfg.Version, Log: e.Log, Start: r.startProcess, CgroupFD: spec.CgroupFD,
 		RecordInput: p.Params.RecordInput, RecordLimit: p.Limits.RecordingBytes, Title: e.params.Command,
 		MaxInput: p.Limits.MaxStdinBytes, Changed: r.reportSoon, Warn: r.warn,
 	}

@@ -139,10 +139,7 @@ func (r *Runner) endProcesses(first syscall.Signal, grace time.Duration, force <
 			res.Killed = append(res.Killed, k)
 		}
 	}
-	if r.cgroup != nil {
-		_ = r.cgroup.Remove()
-		r.cgroup.Close()
-	}
+	r.removeGroups()
 	r.mu.Lock()
 	_ = r.toLocked(api.SessionTerminated, r.cause)
 	r.mu.Unlock()

@@ -13,6 +13,7 @@ func (r *Runner) routes() []link.Route {
 	return []link.Route{
 		link.Create.Handle(r.createOnce),
 		link.Info.Reply(r.info),
+		link.Usage.Reply(r.usage),
 		link.Set.Reply(r.set),
 		link.ExecRun.Handle(r.run),
 		link.ExecStart.Handle(r.start),

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/confine"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/version"
 )
@@ -64,6 +65,9 @@ func Main() int {
 		return serve(false)
 	case verbServe:
 		return serve(true)
+	}
+	if verb() == confine.Verb {
+		return confine.Enter(os.Args[2:])
 	}
 	return placeVerb(os.Args[1], os.Args[2:])
 }

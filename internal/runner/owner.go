@@ -3,6 +3,7 @@ package runner
 import (
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -30,7 +31,7 @@ func (r *Runner) ownerOf(p process.Info) string {
 	if b := r.besides.leaders[p.PID]; b != nil && !happened(b.run.Load().proc.Done()) {
 		return b.id
 	}
-	if sub := r.cgroup.SubOf(p.PID); sub != "" {
+	if sub := r.cgroup.SubOf(p.PID); strings.HasPrefix(sub, "x-") { // others are of the shell
 		return sub
 	}
 	if id, ok := process.Env(p.PID, api.ExecMarker); ok {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/limits"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/process"
 )
@@ -34,7 +35,8 @@ const readyTimeout = 30 * time.Second
 // placeReport is the file that a later trl-runner finds a runner by.
 type placeReport struct {
 	link.Report
-	Cgroup string `json:"cgroup,omitempty"`
+	Cgroup string   `json:"cgroup,omitempty"`
+	Limits []string `json:"limits,omitempty"` // see limits.Roots
 }
 
 func (p placeReport) info() process.Info {
@@ -139,7 +141,7 @@ func startIn(base, id string, reaper *process.Reaper) (link.Report, error) {
 	if text, err := io.ReadAll(lock); err == nil && json.Unmarshal(text, &p) == nil && alive(p.info()) {
 		return p.Report, nil // another trl-runner was faster
 	}
-	p = placeReport{Report: link.Report{Dir: dir}}
+	p = placeReport{Report: link.Report{Dir: dir}, Limits: limits.Roots()}
 	if root := process.CgroupRoot(); root != "" {
 		p.Cgroup = filepath.Join(root, id)
 	}

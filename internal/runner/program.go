@@ -155,6 +155,7 @@ func (r *Runner) watch(p *program) {
 	}
 	e := p.exec
 	out := e.newOutcome(oc, p.started, r.cwd)
+	r.measureProgram(out)
 	out.StdoutTruncated, out.StderrTruncated = hasGap(e.Log, output.Stdout), hasGap(e.Log, output.Stderr)
 	e.exited(out, nil)
 	r.mu.Lock()

@@ -57,8 +57,8 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 		return nil, r.terminatedErrorLocked()
 	case r.shell == nil && p.Argv == nil:
 		return nil, api.Errorf(api.CodeInvalidParams, "session %q: has no shell for the text of a command; give the program and its arguments as argv", r.labelLocked())
-	case lim.MaxCommands > 0 && r.commands >= lim.MaxCommands:
-		return nil, api.Errorf(api.CodeSessionLimitExceeded, "session %q: has run %d commands, which is the limit (max_commands)", r.cfg.SessionID, r.commands)
+	case r.maxCommandsLocked() > 0 && r.commands >= r.maxCommandsLocked():
+		return nil, api.Errorf(api.CodeSessionLimitExceeded, "session %q: has run %d commands, which is the limit (max_commands, or limits.commands)", r.cfg.SessionID, r.commands)
 	case lim.MaxStdinBytes > 0 && int64(len(stdin)) > lim.MaxStdinBytes:
 		return nil, api.Errorf(api.CodeRequestTooLarge, "params.stdin: %d bytes, at most %d (max_stdin_bytes)", len(stdin), lim.MaxStdinBytes)
 	case p.Argv != nil:
@@ -86,6 +86,7 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	} else {
 		e.task = r.newShellTask(e, p, stdin)
 	}
+	r.boundOutput(e)
 	// Listings need only the text; environment values and stdin must not outlive the command.
 	e.params.Env, e.params.Stdin, e.params.StdinBase64 = nil, nil, ""
 	r.execs[e.ID] = e
@@ -154,13 +155,18 @@ func (r *Runner) execute(e *Exec) *shell.Held {
 	_ = e.to(api.ExecRunning)
 	started := time.Now()
 	tell := time.AfterFunc(reportRunningAfter, func() { r.report(false) })
-	oc, err := r.shell.Run(e.task.(shellTask).Command)
+	var oc shell.Outcome
+	var out *api.ExecOutcome
+	m, err := r.newMeter(e)
+	if err == nil {
+		oc, err = r.shell.Run(e.task.(shellTask).Command)
+	}
 	tell.Stop()
 	e.task.forget()
-	var out *api.ExecOutcome
 	if err == nil {
 		out = e.newOutcome(oc, started, r.shell.WorkingDir())
 	}
+	m.end(out)
 	e.exited(out, err)
 	r.ended(e, oc)
 	r.report(true)

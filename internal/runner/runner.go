@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/limits"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/process"
@@ -46,6 +47,8 @@ type Runner struct {
 	drainer *shell.Drainer
 	store   *output.Store // of all output
 	cgroup  *process.Cgroup
+	group   *limits.Group // what limits its processes; set by create
+	bounds  bounds
 	// strays finds processes of the session, started since then, that are no longer below the
 	// runner; nil where the runner is a subreaper.
 	strays    func(since uint64) []process.Info
@@ -88,7 +91,7 @@ type Runner struct {
 	queue      []*Exec             // guarded by mu
 	parallel   []*Exec             // guarded by mu; the argv commands that run
 	waiting    []*Exec             // guarded by mu; those that wait for one of them to end
-	groups     []*process.Cgroup   // guarded by mu; of ended argv commands, until they are empty
+	groups     []commandGroup      // guarded by mu; of ended commands, until they are empty
 	execs      map[string]*Exec    // guarded by mu
 	order      []*Exec             // guarded by mu; oldest first
 	runs       *recent.Map[string] // guarded by mu; the ids of commands by run id
@@ -177,6 +180,14 @@ func (r *Runner) infoLocked() api.SessionInfo {
 
 // set changes the name, the tags and the limits of the session.
 func (r *Runner) set(_ context.Context, p *link.SetParams) (*link.SessionInfo, error) {
+	if p.Limits != nil {
+		if !r.isCreated() {
+			return nil, api.Errorf(api.CodeInternal, "session %q: not created", r.cfg.SessionID)
+		}
+		if err := r.change(*p.Limits, p.Mode); err != nil {
+			return nil, err
+		}
+	}
 	r.mu.Lock()
 	if p.Name != nil {
 		r.params.Params.Name = *p.Name
@@ -283,7 +294,7 @@ func (r *Runner) Details() api.SessionDetails {
 	r.mu.Lock()
 	d := api.SessionDetails{
 		SessionInfo: info, EnvKeys: envKeys(r.params.Params.Env), Ephemeral: r.params.Params.Ephemeral, LingerS: r.params.Params.LingerS,
-		RunnerPID: os.Getpid(), ShellRestarts: r.restarts, Queued: len(r.queue) + len(r.waiting), Processes: []api.Process{}, Enforcement: r.enforcement(),
+		RunnerPID: os.Getpid(), ShellRestarts: r.restarts, Queued: len(r.queue) + len(r.waiting), Processes: []api.Process{}, Enforcement: r.enforcement(), Limits: r.limitsInfo(),
 	}
 	sh, p := r.shell, r.program
 	r.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/limits"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/version"
@@ -223,6 +224,9 @@ func remove(dir string, p placeReport, clean bool) int {
 			complain(0, err.Error())
 		}
 		group.Close()
+	}
+	if err := limits.RemoveAt(p.Limits, id); err != nil {
+		complain(0, err.Error())
 	}
 	if !clean {
 		killed = append(killed, process.KillAll(process.Marked(api.SessionMarker, id, p.Start), syscall.SIGKILL, 0)...)

@@ -122,6 +122,7 @@ func (x *exchange) metrics() {
 	for t := range transports {
 		p.value("trl_streamed_bytes_total", float64(s.counts.bytes[t].Load()), "transport", t.String())
 	}
+	p.sessions(svc.UsageSubscribe(ctx, api.UsageSubscribeParams{}))
 	p.family("process_resident_memory_bytes", "gauge", "Memory of the daemon; its sessions are other processes.")
 	p.value("process_resident_memory_bytes", float64(stats.MemoryRSSBytes))
 	p.family("process_open_fds", "gauge", "Open descriptors of the daemon.")
@@ -129,6 +130,34 @@ func (x *exchange) metrics() {
 	p.family("go_goroutines", "gauge", "Goroutines of the daemon.")
 	p.value("go_goroutines", float64(stats.Goroutines))
 	x.answer("text/plain; version=0.0.4; charset=utf-8", []byte(p.String()))
+}
+
+// sessions writes what the sessions use, measured now. A session that does not answer is missing.
+func (p *page) sessions(stream api.Stream, err error) {
+	if err != nil {
+		return
+	}
+	defer stream.Close()
+	push, err := stream.Recv()
+	if err != nil {
+		return
+	}
+	for _, f := range []struct {
+		name, kind, help string
+		value            func(api.SessionUsage) float64
+	}{
+		{"trl_session_cpu_seconds_total", "counter", "Processor time of the session.", func(u api.SessionUsage) float64 { return float64(u.UserMS+u.SystemMS) / 1000 }},
+		{"trl_session_memory_bytes", "gauge", "Memory of the session's processes.", func(u api.SessionUsage) float64 { return float64(u.MemoryBytes) }},
+		{"trl_session_processes", "gauge", "Processes of the session.", func(u api.SessionUsage) float64 { return float64(u.Processes) }},
+		{"trl_session_throttled_seconds_total", "counter", "Time for which the limit cpus stopped the session's processes.", func(u api.SessionUsage) float64 { return float64(u.ThrottledMS) / 1000 }},
+		{"trl_session_forks_refused_total", "counter", "Processes that the limit pids refused.", func(u api.SessionUsage) float64 { return float64(u.ForksRefused) }},
+		{"trl_session_oom_kills_total", "counter", "Processes that the kernel killed because of a memory limit.", func(u api.SessionUsage) float64 { return float64(u.OOMKills) }},
+	} {
+		p.family(f.name, f.kind, f.help)
+		for _, u := range push.Sessions {
+			p.value(f.name, f.value(u), "session_id", u.SessionID, "name", u.Name)
+		}
+	}
 }
 
 // each calls f for every count that is not zero.

@@ -105,3 +105,27 @@ func (s *Service) everKnown(ctx context.Context, ref string) (string, error) {
 func (s *Service) newStreamID(of string) string {
 	return of + "/" + strconv.FormatInt(s.streams.Add(1), 10)
 }
+
+// UsageSubscribe pushes what sessions use.
+func (s *Service) UsageSubscribe(ctx context.Context, p api.UsageSubscribeParams) (api.Stream, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if p.SessionID != "" {
+		if _, err := s.registry.Get(p.SessionID); err != nil {
+			return nil, err
+		}
+	}
+	return stream.NewUsage(ctx, stream.UsageConfig{
+		StreamID: s.newStreamID("usage"), Interval: p.Interval(),
+		Measure: func(ctx context.Context) ([]api.SessionUsage, error) {
+			var measure []func(context.Context) (api.SessionUsage, error)
+			for _, one := range s.registry.List() {
+				if info := one.Info(); p.SessionID == "" || p.SessionID == info.SessionID || p.SessionID == info.Name {
+					measure = append(measure, one.Usage)
+				}
+			}
+			return stream.MeasureAll(ctx, measure), nil
+		},
+	}), nil
+}

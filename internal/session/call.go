@@ -52,11 +52,8 @@ func (s *Session) callRunner(ctx context.Context, patience time.Duration, due ti
 		if c == nil {
 			return nil, errRunnerGone
 		}
-		if needs := o.Needs(); c.hello.Protocol < needs {
-			if needs > o.Since {
-				return nil, s.tooOld(c, "run argv or merge streams")
-			}
-			return nil, s.tooOld(c, "answer the call "+o.Name)
+		if needs, to := o.Needs(); c.hello.Protocol < needs {
+			return nil, s.tooOld(c, to)
 		}
 		c.beginCall()
 		overdue, stop := s.watchDue(c, due)

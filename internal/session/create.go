@@ -19,6 +19,14 @@ func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.S
 	if err != nil {
 		return api.SessionInfo{}, err
 	}
+	if err := r.limit(&p); err != nil {
+		return api.SessionInfo{}, err
+	}
+	if r.config.Pressure != nil {
+		if err := r.config.Pressure(); err != nil {
+			return api.SessionInfo{}, err
+		}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s, err := r.reserve(p, h, cancel)
@@ -210,6 +218,9 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams, beside R
 	s.details.Place = placeOf(runner)
 	s.mu.Unlock()
 	create.BaseEnv, create.Limits.SpillDir, create.RecordDir = place.Env, place.SpillDir, place.RecordDir
+	if beside == nil {
+		create.Enforced = place.Enforces(p.Limits)
+	}
 	patience := helloTimeout
 	if place.Info.Kind != api.PlaceHost {
 		patience = farHelloTimeout
@@ -262,9 +273,6 @@ func (s *Session) create(ctx context.Context, c *runnerConn, create link.CreateP
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	defer stop()
 	shell := create.Params.Kind == api.KindShell
-	if create.Params.Record && c.hello.Protocol < link.Recording.Since {
-		return s.tooOld(c, "record")
-	}
 	var d link.SessionDetails
 	if _, err := s.callWithin(ctx, forever, link.Create.With(&create, nil, &d)); err != nil {
 		return err

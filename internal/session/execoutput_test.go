@@ -20,36 +20,28 @@ import (
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
-// TestSearchIsBesideTheRunner: the output does not cross the link for a search, but for a runner
-// that is too old to search.
+// TestSearchIsBesideTheRunner: the output does not cross the link for a search.
 func TestSearchIsBesideTheRunner(t *testing.T) {
-	for _, older := range []bool{false, true} {
-		rt := &sessiontest.Runtime{Command: sessiontest.Writer(time.Second, 4, "oone\n", "otwo\n"), OnStart: func(r *sessiontest.Runner) error {
-			if older {
-				r.Protocol = link.ExecMatch.Since - 1
+	rt := &sessiontest.Runtime{Command: sessiontest.Writer(time.Second, 4, "oone\n", "otwo\n")}
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		session := servicetest.Create(t, s, api.SessionCreateParams{})
+		x, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: session, Command: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := s.ExecWait(t.Context(), api.ExecWaitParams{ExecIDs: []string{x.ExecID}, OutputMatch: "two"}); err != nil || len(r.Happened) != 1 || r.Happened[0].Match.Text != "two" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if r, err := s.ExecOutput(t.Context(), api.ExecOutputParams{ExecID: x.ExecID, Grep: "t"}); err != nil || len(r.Lines) != 1 || r.Lines[0].Text != "two" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		asked := rt.Runner(session).Asked
+		for name, want := range map[string]bool{link.ExecGrep.Name: true, link.ExecMatch.Name: true, link.ExecRead.Name: false, link.ExecOutput.Name: false} {
+			if got := asked(name); got > 0 != want {
+				t.Errorf("%s was called %d times", name, got)
 			}
-			return nil
-		}}
-		servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-			session := servicetest.Create(t, s, api.SessionCreateParams{})
-			x, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: session, Command: "x"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r, err := s.ExecWait(t.Context(), api.ExecWaitParams{ExecIDs: []string{x.ExecID}, OutputMatch: "two"}); err != nil || len(r.Happened) != 1 || r.Happened[0].Match.Text != "two" {
-				t.Errorf("%+v, %v", r, err)
-			}
-			if r, err := s.ExecOutput(t.Context(), api.ExecOutputParams{ExecID: x.ExecID, Grep: "t"}); err != nil || len(r.Lines) != 1 || r.Lines[0].Text != "two" {
-				t.Errorf("%+v, %v", r, err)
-			}
-			asked := rt.Runner(session).Asked
-			for name, want := range map[string]bool{link.ExecGrep.Name: !older, link.ExecMatch.Name: !older, link.ExecRead.Name: older, link.ExecOutput.Name: older} {
-				if got := asked(name); got > 0 != want {
-					t.Errorf("older %v: %s was called %d times", older, name, got)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 func num(n int64) *int64 { return &n }

@@ -299,14 +299,3 @@ func TestFarRecordingAndDaemons(t *testing.T) {
 		}
 	}
 }
-
-// TestFarRecordingNeedsANewRunner: an older runner would record nothing.
-func TestFarRecordingNeedsANewRunner(t *testing.T) {
-	rt := &sessiontest.Runtime{Command: talk, OnStart: func(r *sessiontest.Runner) error { r.Protocol = link.Recording.Since - 1; return nil }}
-	in(t, session.Config{RecordingsDir: t.TempDir()}, rt, func(t *testing.T, w world) {
-		p := terminal("a")
-		p.Record = true
-		_, err := w.Create(t.Context(), p)
-		testkit.WantError(t, err, api.CodeRuntimeUnavailable, `session "a": its runner (version memory) is older and cannot record; create a new session`)
-	})
-}

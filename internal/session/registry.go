@@ -43,6 +43,13 @@ type Config struct {
 	DefaultShell string
 	// Limits are passed on to the runners.
 	Limits link.Limits
+	// DefaultLimits are those of sessions whose creator chooses none, and MaxLimits the most that a
+	// caller may choose. LimitsMode is that of callers who do not choose.
+	DefaultLimits, MaxLimits api.Limits
+	LimitsMode               api.LimitsMode
+	// Pressure returns an error while the machine has no room for another session; nil: it always
+	// has.
+	Pressure func() error
 	// DialogueOutput is how many bytes of output are kept of a session that belongs to a
 	// dialogue, if that is more than Limits allow: a dialogue must not lose output.
 	DialogueOutput int64

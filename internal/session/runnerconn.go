@@ -180,17 +180,12 @@ func (e *strangerError) Error() string {
 		", this daemon " + strconv.Itoa(link.Protocol)
 }
 
-// tooOldError is the error for a caller that wants to do what only a newer runner can do.
-type tooOldError struct{ error }
-
-func (e tooOldError) Unwrap() error { return e.error }
-
-// tooOld makes a tooOldError.
+// tooOld returns the error for a caller that wants to do what only a newer runner can do.
 func (s *Session) tooOld(c *runnerConn, what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return tooOldError{api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner (version %s) is older and cannot %s; create a new session",
-		s.labelLocked(), c.hello.Version, what)}
+	return api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner (version %s) is older and cannot %s; create a new session",
+		s.labelLocked(), c.hello.Version, what)
 }
 
 // startWatching makes c the connection of the session and starts watch. With nil, watch makes

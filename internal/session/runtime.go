@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -68,6 +69,22 @@ type Place struct {
 	// the place does not share that directory. The runner then keeps the recording of a terminal
 	// to itself, and the daemon fetches it over the link.
 	RecordDir string
+	// Limits are the names of the limits of a session that the place itself enforces, because it was
+	// made for the session. Info.Kind is the mechanism.
+	Limits []string
+}
+
+// Enforces returns those of the limits that the place itself enforces.
+func (p Place) Enforces(l *api.Limits) (list []api.EnforcedLimit) {
+	if l == nil {
+		return nil
+	}
+	l.Each(func(name string, value float64) {
+		if value > 0 && slices.Contains(p.Limits, name) {
+			list = append(list, api.EnforcedLimit{Limit: name, Mechanism: string(p.Info.Kind)})
+		}
+	})
+	return list
 }
 
 // About describes a session to a later daemon until its runner answers. It contains neither

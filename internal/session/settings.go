@@ -7,11 +7,14 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Set changes the name, the tags, the lifetime or the idle timeout of a session. The runner has
+// Set changes the name, the tags, the timeouts or the limits of a session. The runner has
 // them too, and a later daemon learns them from it. The new name is reserved before the runner
 // is called, and the old one is released when it has answered, so no two sessions ever have the
 // same name.
 func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) (api.SessionInfo, error) {
+	if err := r.limitChange(&p); err != nil {
+		return api.SessionInfo{}, err
+	}
 	s.settingMu.Lock()
 	defer s.settingMu.Unlock()
 	before := s.Info().Name
@@ -23,7 +26,7 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 	}
 	ends := link.Ends{LifetimeS: p.LifetimeS, IdleTimeoutS: p.IdleTimeoutS}
 	var answer link.SessionInfo
-	_, err := s.call(ctx, link.Set.With(&link.SetParams{Name: p.Name, Tags: p.Tags, Ends: ends}, nil, &answer))
+	_, err := s.call(ctx, link.Set.With(&link.SetParams{Name: p.Name, Tags: p.Tags, Ends: ends, Limits: p.Limits, Mode: p.LimitsMode}, nil, &answer))
 	if err == nil && (ends.LifetimeS != nil && answer.LifetimeS == nil || ends.IdleTimeoutS != nil && answer.IdleTimeoutS == nil) {
 		err = api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner is of an older version and cannot change the timeouts; create a new session", s.Label())
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/archive"
 	"github.com/trl-dev/trl/internal/link"
-	"github.com/trl-dev/trl/internal/search"
 )
 
 // source is where the output and the screen of a session are read: its runner while the session
@@ -68,22 +67,15 @@ func (l liveSource) Output(p link.OutputParams) (r link.OutputResult, text []byt
 	return r, text, err
 }
 
-// Grep lets the runner search, so that only the lines that match cross the link. For a runner that
-// is too old, the daemon searches itself.
+// Grep lets the runner search, so that only the lines that match cross the link.
 func (l liveSource) Grep(p link.GrepParams) (r link.GrepResult, text []byte, err error) {
 	text, err = l.s.callRunner(l.ctx, awayPatience, l.due, link.ExecGrep.With(&p, nil, &r))
-	if errors.As(err, new(tooOldError)) {
-		return search.Grep(l.ctx, p, l.Output)
-	}
 	return r, text, err
 }
 
 // Match is like Grep.
 func (l liveSource) Match(p link.MatchParams) (r link.MatchResult, text []byte, err error) {
 	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), l.due, link.ExecMatch.With(&p, nil, &r))
-	if errors.As(err, new(tooOldError)) {
-		return search.Match(l.ctx, p, l.Read)
-	}
 	return r, text, err
 }
 

@@ -32,10 +32,12 @@ var mayImport = map[string][]string{
 	"internal/link":    {"api"},
 	"internal/output":  {"api"},
 	"internal/process": {"api"},
+	"internal/confine": {"internal/process"},
+	"internal/limits":  {"api", "internal/confine", "internal/process"},
 	"internal/shell":   {"api", "internal/output", "internal/process"},
 	"internal/search":  {"api", "internal/link"},
 	"internal/export":  {"api", "internal/link", "internal/output", "internal/search"},
-	"internal/runner":  {"api", "internal/export", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/search", "internal/shell", "internal/terminal", "internal/version"},
+	"internal/runner":  {"api", "internal/confine", "internal/export", "internal/limits", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/search", "internal/shell", "internal/terminal", "internal/version"},
 
 	// Terminals. The screen model knows nothing but bytes.
 	"internal/terminal":        {"api", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/search", "internal/terminal/cast", "internal/terminal/vt"},
@@ -72,7 +74,7 @@ var mayImport = map[string][]string{
 
 	// The places of sessions.
 	"internal/runtimes/runners":    {"api", "internal/state"},
-	"internal/runtimes/host":       {"api", "internal/config", "internal/link", "internal/process", "internal/runtimes/runners", "internal/session", "internal/state", "internal/wire"},
+	"internal/runtimes/host":       {"api", "internal/config", "internal/limits", "internal/link", "internal/process", "internal/runtimes/runners", "internal/session", "internal/state", "internal/wire"},
 	"internal/runtimes/ssh":        {"api", "internal/process", "internal/runtimes/remote", "internal/runtimes/runners", "internal/session"},
 	"internal/runtimes/remote":     {"api", "internal/link", "internal/runtimes/runners", "internal/session", "internal/state"},
 	"internal/runtimes/docker":     {"api", "internal/process", "internal/runtimes/remote", "internal/runtimes/runners", "internal/session"},
@@ -106,6 +108,7 @@ var mayUse = map[string][]string{
 	"internal/place":   {"golang.org/x/sys"},
 	"internal/daemon":  {"golang.org/x/sys"},
 	"internal/process": {"golang.org/x/sys"},
+	"internal/limits":  {"golang.org/x/sys"},
 	"internal/shell":   {"golang.org/x/sys"},
 	"internal/runner":  {"golang.org/x/sys"},
 	"internal/output":  {"golang.org/x/sys"},

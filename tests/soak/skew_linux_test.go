@@ -15,18 +15,18 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// protocol3 is the last commit whose runners speak protocol 3.
-const protocol3 = "0d0f87b8a6a83b39c3c31f72bcc2b75db4dbf0d1"
+// protocol4 is the last commit whose runners speak protocol 4.
+const protocol4 = "45e80b2dc0437501d13e30c16c2347f675eca2c1"
 
-// before builds the trl of protocol3.
+// before builds the trl of protocol4.
 func before(t *testing.T) string {
 	t.Helper()
-	if exec.Command("git", "cat-file", "-e", protocol3+"^{commit}").Run() != nil {
+	if exec.Command("git", "cat-file", "-e", protocol4+"^{commit}").Run() != nil {
 		fmt.Fprintln(os.Stderr, "SKIPPED: the history is not there; runners of the version before are not tested")
 		t.SkipNow()
 	}
 	dir := t.TempDir()
-	build := exec.Command("sh", "-c", "mkdir src && git -C \"$0\" archive "+protocol3+" | tar x -C src && cd src && go build -o .. ./cmd/trl ./cmd/trl-runner", root(t))
+	build := exec.Command("sh", "-c", "mkdir src && git -C \"$0\" archive "+protocol4+" | tar x -C src && cd src && go build -o .. ./cmd/trl ./cmd/trl-runner", root(t))
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %s\n%s", err, out)
@@ -78,14 +78,11 @@ func TestVersionSkew(t *testing.T) {
 				t.Errorf("exec.output: %+v, %v", out, err)
 			}
 			if c.first == old {
-				// The runner cannot search, so the daemon does it. It cannot signal a command.
-				found, err := service.ExecOutput(context.Background(), api.ExecOutputParams{ExecID: stream.Start().ExecID, Grep: "^d"})
-				if err != nil || len(found.Lines) != 1 || found.Lines[0].Text != "done" {
-					t.Errorf("grep with an old runner: %+v, %v", found, err)
-				}
-				_, err = service.ExecSignal(context.Background(), api.ExecSignalParams{ExecID: stream.Start().ExecID, Signal: "HUP"})
+				// The runner would ignore limits.
+				some := int64(100)
+				_, err := service.ExecRun(context.Background(), api.ExecParams{SessionID: id, Command: "true", Limits: &api.CommandLimits{Pids: &some}})
 				if !errors.Is(err, api.ErrRuntimeUnavailable) {
-					t.Errorf("exec.signal of an old runner: %v", err)
+					t.Errorf("a command with limits on an old runner: %v", err)
 				}
 				// A new session of the new daemon has it all.
 				fresh := create(t, service, api.SessionCreateParams{Kind: api.KindTerminal, Command: []string{"cat"}, Record: true}).SessionID

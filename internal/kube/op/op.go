@@ -31,6 +31,8 @@ type Request struct {
 	SessionID string `json:"session_id,omitempty"`
 	// Options are those of the place, for create and find.
 	Options api.PlaceOptions `json:"options"`
+	// Limits are those of the session, for create; nil for none.
+	Limits *api.Limits `json:"limits,omitempty"`
 	// Pod is the pod for exec and remove.
 	Pod Pod `json:"pod"`
 	// Argv is the program for exec.

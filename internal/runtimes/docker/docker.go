@@ -183,6 +183,7 @@ func (d *Driver) Open(ctx context.Context, o remote.Opening) (remote.Site, error
 // make makes a container whose first process is the runner of the session.
 func (d *Driver) make(ctx context.Context, e *engine, o remote.Opening) (_ *site, err error) {
 	w, err := wishes(o.Target.Options)
+	w.limits = o.Limits
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,7 @@ type wish struct {
 	platform *ocispec.Platform // nil for that of the engine
 	config   container.Config
 	host     container.HostConfig
+	limits   *api.Limits // of the session; nil for none
 }
 
 // wishes checks the options for a new container.
@@ -176,9 +177,33 @@ func goArch(name string) string {
 	return name
 }
 
+// runnerTasks is how many threads the runner and the programs that join it to the daemon have in the
+// container, which counts them too.
+const runnerTasks = 32
+
+// limit sets the limits of a container.
+func limit(host *container.HostConfig, l *api.Limits) {
+	if l == nil {
+		return
+	}
+	l.Each(func(name string, v float64) {
+		switch {
+		case v <= 0:
+		case name == api.LimitCPUs:
+			host.NanoCPUs = int64(v * 1e9)
+		case name == api.LimitMemory:
+			host.Memory, host.MemorySwap = int64(v), int64(v)
+		case name == api.LimitPids:
+			most := int64(v) + runnerTasks
+			host.PidsLimit = &most
+		}
+	})
+}
+
 // creation is the request for a new container with the runner of a volume as its first process.
 func (w wish) creation(name, volume, hash string, labels map[string]string, argv []string) client.ContainerCreateOptions {
 	config, host := w.config, w.host
+	limit(&host, w.limits)
 	config.Labels = map[string]string{}
 	for k, v := range w.config.Labels {
 		config.Labels[k] = v

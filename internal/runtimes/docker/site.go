@@ -260,3 +260,11 @@ func (e *engine) remove(ctx context.Context, id string) error {
 	}
 	return err
 }
+
+// Limits returns the limits of a session that its own container enforces.
+func (s *site) Limits() []string {
+	if !s.r.Made {
+		return nil
+	}
+	return []string{api.LimitCPUs, api.LimitMemory, api.LimitPids}
+}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/limits"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/state"
@@ -59,6 +60,8 @@ type Runtime struct {
 	program    string   // of runners
 	environ    []string // of runners
 	cgroups    string   // the directory in which runners make their groups; "" without
+	limits     []string // the directories of cgroup v1 in which they make groups with limits
+	enforced   []api.EnforcedLimit
 
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
@@ -102,7 +105,11 @@ func (rt *Runtime) prepare(runner string) (err error) {
 	if rt.program, err = findProgram(runner, rt.state.Path(), rt.log); err != nil {
 		return err
 	}
-	rt.cgroups = process.CgroupRoot()
+	if err := limits.Prepare(); err != nil {
+		rt.log.Warn("sessions cannot have limits", "error", err)
+	}
+	rt.cgroups, rt.limits = process.CgroupRoot(), limits.Roots()
+	rt.enforced = limits.Probe().Enforced
 	return nil
 }
 
@@ -130,6 +137,9 @@ func (rt *Runtime) Capabilities() []string {
 	}
 	if rt.cgroups != "" {
 		list = append(list, "cgroup.kill")
+	}
+	for _, e := range rt.enforced {
+		list = append(list, "limit."+e.Limit+":"+e.Mechanism)
 	}
 	return list
 }

@@ -18,6 +18,8 @@ type record struct {
 	RunnerStart uint64 `json:"runner_start"`
 	BootID      string `json:"boot_id"`
 	Cgroup      string `json:"cgroup,omitempty"`
+	// Limits are the directories of cgroup v1 in which the session may have groups with limits.
+	Limits []string `json:"limits,omitempty"`
 }
 
 func (rt *Runtime) writeRecord(r record) error { return rt.state.WriteRecord(r.SessionID, r) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/limits"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runtimes/runners"
@@ -51,7 +52,7 @@ func (rt *Runtime) Start(ctx context.Context, spec session.Spec) (session.Runner
 			SessionID: spec.SessionID, Runtime: name, Word: spec.Word, CreatedAt: spec.CreatedAt, Protocol: link.Protocol, Key: rand.Text(),
 			Name: spec.Name, Kind: spec.Kind, Tags: spec.Tags, Guest: spec.Guest,
 		},
-		Dir: filepath.Join(rt.runtimeDir, spec.SessionID), BootID: process.BootID(),
+		Dir: filepath.Join(rt.runtimeDir, spec.SessionID), BootID: process.BootID(), Limits: rt.limits,
 	}}
 	if rt.cgroups != "" {
 		r.rec.Cgroup = filepath.Join(rt.cgroups, spec.SessionID)
@@ -260,6 +261,9 @@ func (r *runner) Remove(clean bool) session.Remains {
 			r.rt.log.Warn("session's cgroup cannot be removed", "session_id", r.rec.SessionID, "error", err)
 		}
 		group.Close()
+	}
+	if err := limits.RemoveAt(r.rec.Limits, r.rec.SessionID); err != nil {
+		r.rt.log.Warn("session's cgroups with limits cannot be removed", "session_id", r.rec.SessionID, "error", err)
 	}
 	if !clean {
 		add(process.KillAll(process.Marked(api.SessionMarker, r.rec.SessionID, r.info.StartTime), syscall.SIGKILL, 0))

@@ -73,7 +73,7 @@ func (d *Driver) Check(ctx context.Context, t session.Target) api.RuntimeCheckRe
 // Open makes a pod, or finds an existing one.
 func (d *Driver) Open(ctx context.Context, o remote.Opening) (remote.Site, error) {
 	request := op.Request{
-		Op: op.Create, Cluster: o.Target.Options.Context, Daemon: o.Daemon, SessionID: o.SessionID, Options: o.Target.Options,
+		Op: op.Create, Cluster: o.Target.Options.Context, Daemon: o.Daemon, SessionID: o.SessionID, Options: o.Target.Options, Limits: o.Limits,
 	}
 	if o.Target.Kind == api.PlacePod {
 		request.Op = op.Find
@@ -202,4 +202,12 @@ func (s *site) Remove(ctx context.Context) error {
 	r := s.record()
 	_, err := s.driver.helper.ask(ctx, op.Request{Op: op.Remove, Cluster: r.Cluster, Pod: r.Pod}, nil)
 	return err
+}
+
+// Limits returns the limits of a session that the pod made for it enforces.
+func (s *site) Limits() []string {
+	if r := s.record(); !r.Pod.Made || r.Pod.Claim != "" {
+		return nil
+	}
+	return []string{api.LimitCPUs, api.LimitMemory}
 }

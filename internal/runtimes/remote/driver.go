@@ -41,6 +41,8 @@ type Opening struct {
 	Daemon    string // the id of the daemon, which outlives it
 	SessionID string
 	Target    session.Target
+	// Limits are those of the session, for a place that is made for it; nil for none.
+	Limits *api.Limits
 	// Progress reports slow steps; it is never nil.
 	Progress func(api.PlaceProgress)
 }
@@ -84,6 +86,12 @@ type Keeper interface {
 	// End ends the runner and all processes of its session, and returns when nothing is left of them.
 	// A runner that does not exist any more is not an error.
 	End(ctx context.Context, sessionID string) (link.Removed, error)
+}
+
+// Limiter is a Site that enforces limits of the session for which Open made it.
+type Limiter interface {
+	// Limits returns the names of these limits.
+	Limits() []string
 }
 
 // Starter is a Site that has started the runner of its first session itself, as the first process

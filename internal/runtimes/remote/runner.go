@@ -107,7 +107,7 @@ const keptProgram = "kept"
 // enter makes or finds the place, or shares that of another session.
 func (r *runner) enter(ctx context.Context, spec session.Spec, progress func(api.PlaceProgress)) (err error) {
 	if spec.Beside == nil {
-		r.site, err = r.rt.driver.Open(ctx, Opening{Daemon: r.rt.daemon, SessionID: spec.SessionID, Target: spec.Target, Progress: progress})
+		r.site, err = r.rt.driver.Open(ctx, Opening{Daemon: r.rt.daemon, SessionID: spec.SessionID, Target: spec.Target, Limits: spec.Params.Limits, Progress: progress})
 		if err == nil {
 			r.rec.SiteID = r.site.ID()
 			r.rt.join(r.rec.SiteID, r)
@@ -190,7 +190,13 @@ func (r *runner) About() session.About {
 }
 
 // Place describes the place. Its environment is known to the runner alone.
-func (r *runner) Place() session.Place { return session.Place{Info: r.site.Info()} }
+func (r *runner) Place() session.Place {
+	p := session.Place{Info: r.site.Info()}
+	if l, ok := r.site.(Limiter); ok {
+		p.Limits = l.Limits()
+	}
+	return p
+}
 
 // Describe writes the name and the tags into the record.
 func (r *runner) Describe(name string, tags []string) error {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
-	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/service"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
@@ -52,19 +51,10 @@ func Create(t *testing.T, s api.Service, p api.SessionCreateParams) string {
 	return info.SessionID
 }
 
-// InEach runs f twice: with runners that search output themselves, and with runners that are too
-// old for that, so that the daemon searches. Every command of a session runs command.
+// InEach runs f with a runtime in memory. Every command of a session runs command.
 func InEach(t *testing.T, command func(context.Context, *sessiontest.Exec) int, f func(t *testing.T, s *service.Service)) {
 	t.Helper()
-	for _, older := range []bool{false, true} {
-		rt := &sessiontest.Runtime{Command: command, OnStart: func(r *sessiontest.Runner) error {
-			if older {
-				r.Protocol = link.ExecMatch.Since - 1
-			}
-			return nil
-		}}
-		In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) { f(t, s) })
-	}
+	In(t, &sessiontest.Runtime{Command: command}, func(t *testing.T, s *service.Service, _ *session.Registry) { f(t, s) })
 }
 
 // InOutput is InEach with a command that has written the records, as sessiontest.Writer takes them,

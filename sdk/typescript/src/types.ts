@@ -81,6 +81,7 @@ export type ErrorCode =
   | "RESOURCE_PRESSURE"
   | "RUNTIME_UNAVAILABLE"
   | "REQUEST_TOO_LARGE"
+  | "LIMIT_UNAVAILABLE"
   | "AUTH_FAILED"
   | "FORBIDDEN"
   | "CONFLICT"
@@ -121,7 +122,8 @@ export type EventType =
   | "missed"
   | "dialogue"
   | "end"
-  | "bytes";
+  | "bytes"
+  | "usage";
 
 /** The events that event.subscribe can select. */
 export type EventFilter =
@@ -551,6 +553,35 @@ export interface GuestListParams {
   owner_id?: string;
 }
 
+/** Bound what a session may use. An absent limit is the daemon's default; 0 means no limit. */
+export interface Limits {
+  /**
+   * The processor time that all processes of the session together may use, in processors: 1.5 is one
+   * and a half.
+   */
+  cpus?: number;
+  /**
+   * The memory of all processes of the session together. At the limit the kernel kills a process of
+   * the session.
+   */
+  memory_bytes?: number;
+  /** The number of processes and threads of the session, with its shell. At the limit a fork fails. */
+  pids?: number;
+  /** The number of files that each process may have open; at least 32. */
+  open_files?: number;
+  /** The size of the largest file that a process may write. */
+  file_bytes?: number;
+  /**
+   * How much each command may write to stdout and stderr together. A command that writes more is
+   * cancelled.
+   */
+  output_bytes?: number;
+  /** The same as lifetime_s of the session. */
+  lifetime_s?: number;
+  /** How many commands the session runs; further ones fail with SESSION_LIMIT_EXCEEDED. */
+  commands?: number;
+}
+
 /** Asks for a new session. */
 export interface SessionCreateParams {
   /**
@@ -642,6 +673,13 @@ export interface SessionCreateParams {
    * never.
    */
   idle_timeout_s?: number;
+  /** Bound what the session may use. session.info reports what is in force. */
+  limits?: Limits;
+  /**
+   * require or best-effort: whether a limit that the place cannot enforce is the error
+   * LIMIT_UNAVAILABLE, or only reported. Absent: the daemon's limits_mode.
+   */
+  limits_mode?: string;
 }
 
 /** Filters session.list. */
@@ -658,7 +696,10 @@ export interface SessionInfoParams {
   session_id: string;
 }
 
-/** Changes the name, the tags or the timeouts of a live session. Absent fields stay unchanged. */
+/**
+ * Changes the name, the tags, the timeouts or the limits of a live session. Absent fields stay
+ * unchanged.
+ */
 export interface SessionSetParams {
   /** id or name */
   session_id: string;
@@ -670,6 +711,13 @@ export interface SessionSetParams {
   lifetime_s?: number;
   /** Ends the session after this many idle seconds; 0: never. See session.create. */
   idle_timeout_s?: number;
+  /**
+   * Replace those limits of the session that are given; 0 removes one. open_files and file_bytes can
+   * only become smaller, because the kernel lets a process that runs raise neither.
+   */
+  limits?: Limits;
+  /** As in session.create. Absent: that of the session. */
+  limits_mode?: string;
 }
 
 /** Names an ephemeral session that the caller's connection takes over. */
@@ -845,6 +893,19 @@ export interface PTYSize {
   rows: number;
 }
 
+/**
+ * Bound what one command may use, within the limits of its session. Absent or 0: no limit beyond
+ * those of the session.
+ */
+export interface CommandLimits {
+  /** processors */
+  cpus?: number;
+  /** memory of all its processes together */
+  memory_bytes?: number;
+  /** its processes and threads, without the shell */
+  pids?: number;
+}
+
 /** Asks for a command to be run. */
 export interface ExecParams {
   /** id or name */
@@ -867,7 +928,7 @@ export interface ExecParams {
   pty?: PTYSize;
   /** Makes stderr a part of stdout, in the order in which the command writes. */
   merge?: boolean;
-  /** Limits how long the command may run. Absent: the session's timeout; 0: no limit. */
+  /** limits how long the command may run. Absent: the session's timeout; 0: no limit. */
   timeout_s?: number;
   /**
    * The command's standard input. Absent: empty. In exec.start and exec.stream the text "open" still
@@ -915,6 +976,10 @@ export interface ExecParams {
    * request has, such as a random number.
    */
   run_id?: string;
+  /** Bound what this command alone may use, within the limits of its session. */
+  limits?: CommandLimits;
+  /** require or best-effort; see session.create. */
+  limits_mode?: string;
 }
 
 /**
@@ -1149,7 +1214,7 @@ export interface DialogueCreateParams {
   name?: string;
   /** Free-form labels; the dialogue's session gets them too. */
   tags?: string[];
-  /** The first message. */
+  /** the first message */
   prompt?: string;
   /** Answers the agent's requests without a client. */
   policy?: DialoguePolicy;
@@ -1168,6 +1233,10 @@ export interface DialogueCreateParams {
    * dialogue.resume. Absent: the daemon's lifetime_s; 0: never.
    */
   lifetime_s?: number;
+  /** what the agent and its processes may use; see session.create */
+  limits?: Limits;
+  /** require or best-effort; see session.create */
+  limits_mode?: string;
 }
 
 /** Filters dialogue.list. */
@@ -1418,6 +1487,17 @@ export interface EventSubscribeParams {
 export interface StreamCloseParams {
   /** as in the immediate answer of the stream */
   stream_id: string;
+}
+
+/** Asks for what sessions use. */
+export interface UsageSubscribeParams {
+  /** Selects one session, by id or name; all live sessions when absent. */
+  session_id?: string;
+  /**
+   * The number of seconds between two pushes, from 0.1 to 3600; 2 when absent. TRL measures only
+   * while a caller is subscribed.
+   */
+  interval_s?: number;
 }
 
 /** The answer of system.ping. */
@@ -1854,6 +1934,55 @@ export interface Process {
   command: string;
 }
 
+/** A limit that is in force. */
+export interface EnforcedLimit {
+  /** such as memory_bytes */
+  limit: string;
+  /**
+   * What enforces the limit: cgroup-v2, cgroup-v1, rlimit, docker, kubernetes or trl; rlimit-weak
+   * for a limit that holds for each process alone, or for the whole user.
+   */
+  mechanism: string;
+}
+
+/** A limit that is not in force. */
+export interface UnenforcedLimit {
+  /** such as memory_bytes */
+  limit: string;
+  /** why not, and how to get it */
+  reason: string;
+}
+
+/** Says which of the requested limits are in force. */
+export interface LimitReport {
+  /** limits that are in force */
+  enforced: EnforcedLimit[];
+  /** limits that the place cannot enforce */
+  not_enforced: UnenforcedLimit[];
+}
+
+/** The limits of a session and what is in force of them. A limit of 0 is none. */
+export interface SessionLimits extends LimitReport {
+  /** processors */
+  cpus?: number;
+  /** memory of all processes together */
+  memory_bytes?: number;
+  /** processes and threads */
+  pids?: number;
+  /** open files of each process */
+  open_files?: number;
+  /** size of the largest file */
+  file_bytes?: number;
+  /** output of each command */
+  output_bytes?: number;
+  /** seconds until the session ends */
+  lifetime_s?: number;
+  /** commands that the session runs */
+  commands?: number;
+  /** require or best-effort */
+  mode: string;
+}
+
 /** The answer of session.info. */
 export interface SessionDetails extends SessionInfo {
   /** The names of the variables that session.create set. TRL never returns values. */
@@ -1874,6 +2003,8 @@ export interface SessionDetails extends SessionInfo {
   processes: Process[];
   /** Says how TRL makes sure that it kills every process: "cgroup", "subreaper" or "scan". */
   enforcement: string;
+  /** The limits of the session, if it has any, and what enforces them. */
+  limits?: SessionLimits;
 }
 
 /** The answer of session.destroy. Destroying a session twice is not an error. */
@@ -2079,6 +2210,30 @@ export interface Usage {
    * short to observe.
    */
   max_rss_bytes: number;
+  /**
+   * The most memory that all processes of the command had together, and the shell with them; 0 if
+   * neither the command nor its session has a memory limit.
+   */
+  memory_peak_bytes?: number;
+  /** The time for which the limit cpus stopped its processes. */
+  throttled_ms?: number;
+  /** Counts the processes and threads that the limit pids refused. */
+  forks_refused?: number;
+}
+
+/**
+ * A process that the kernel killed because of a memory limit. A process id of 0 means that the
+ * kernel did not let TRL know which process it was.
+ */
+export interface OOMKill {
+  /** process id in the session's runtime */
+  pid: number;
+  /** name of the process */
+  command: string;
+  /** its resident memory when it was killed */
+  rss_bytes: number;
+  /** The memory limit that was reached. */
+  limit_bytes: number;
 }
 
 /** Reports how a command ended, without its output. */
@@ -2119,6 +2274,12 @@ export interface ExecOutcome {
   stdout_truncated: boolean;
   /** true if a part of stderr is not in the result, or no longer kept */
   stderr_truncated: boolean;
+  /** Reports that the kernel killed a process because of a memory limit, while the command ran. */
+  oom_killed?: boolean;
+  /** The last such process. */
+  oom?: OOMKill;
+  /** Says which limits of this command were in force, if it had any of its own. */
+  limits?: LimitReport;
 }
 
 /** The answer of exec.run. */
@@ -3029,6 +3190,44 @@ export interface DialogueEvent {
   ended?: DialogueEnd;
 }
 
+/**
+ * What a session uses now. Where its cgroup counts, processes that left the session's tree are
+ * included.
+ */
+export interface SessionUsage {
+  /** the session */
+  session_id: string;
+  /** empty if the session has no name */
+  name: string;
+  /** idle or running */
+  state: SessionState;
+  /** the running command */
+  command?: string;
+  /**
+   * The processor time since the previous push, in percent of one processor; absent in the first
+   * push.
+   */
+  cpu_percent?: number;
+  /** CPU time in user mode since the session began */
+  user_ms: number;
+  /** CPU time in the kernel */
+  system_ms: number;
+  /** The memory of its processes: as the cgroup counts it, or else the sum of their resident sizes. */
+  memory_bytes: number;
+  /** processes, with the shell */
+  processes: number;
+  /** read from disks by its living processes */
+  read_bytes: number;
+  /** written to disks by its living processes */
+  written_bytes: number;
+  /** time for which the limit cpus stopped processes */
+  throttled_ms: number;
+  /** processes that the limit pids refused */
+  forks_refused: number;
+  /** processes that the kernel killed because of a memory limit */
+  oom_kills: number;
+}
+
 /** Holds the fields of the pushes snapshot and resize. */
 export interface ViewerEvent {
   /** width of the terminal */
@@ -3099,6 +3298,8 @@ export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> 
   request_id?: string;
   /** for dialogue.turn_ended */
   turn_id?: string;
+  /** The measurements, for type usage. */
+  sessions?: SessionUsage[];
   /** Set for type error only; in Go, Recv returns it as its error. */
   error?: ErrorBody;
 }
@@ -3219,13 +3420,15 @@ export interface Methods {
   "event.subscribe": { params: EventSubscribeParams; result: StreamStart };
   /** End one stream of this connection. */
   "stream.close": { params: StreamCloseParams; result: StreamCloseResult };
+  /** Push what sessions use: processor, memory, processes, disk. */
+  "usage.subscribe": { params: UsageSubscribeParams; result: StreamStart };
 }
 
 /** The name of a method. */
 export type Method = keyof Methods;
 
 /** The name of a method whose answer is followed by pushes. */
-export type StreamingMethod = "guest.connect" | "session.attach" | "exec.stream" | "dialogue.events" | "event.subscribe";
+export type StreamingMethod = "guest.connect" | "session.attach" | "exec.stream" | "dialogue.events" | "event.subscribe" | "usage.subscribe";
 
 /** The parameters of a method. */
 export type Params<M extends Method> = Methods[M]["params"];
@@ -3292,6 +3495,7 @@ export const methods: readonly Method[] = [
   "dialogue.retry",
   "event.subscribe",
   "stream.close",
+  "usage.subscribe",
 ];
 
 /** The methods whose answer is followed by pushes. */
@@ -3301,6 +3505,7 @@ export const streamingMethods: readonly StreamingMethod[] = [
   "exec.stream",
   "dialogue.events",
   "event.subscribe",
+  "usage.subscribe",
 ];
 
 /** The methods that change nothing. */
@@ -3330,6 +3535,7 @@ export const readMethods: readonly Method[] = [
   "dialogue.raw",
   "event.subscribe",
   "stream.close",
+  "usage.subscribe",
 ];
 
 /** All types of pushes. A newer daemon may have more. */
@@ -3364,6 +3570,7 @@ export const eventTypes: readonly EventType[] = [
   "dialogue",
   "end",
   "bytes",
+  "usage",
 ];
 
 /** All error codes. A newer daemon may have more. */
@@ -3381,6 +3588,7 @@ export const errorCodes: readonly ErrorCode[] = [
   "RESOURCE_PRESSURE",
   "RUNTIME_UNAVAILABLE",
   "REQUEST_TOO_LARGE",
+  "LIMIT_UNAVAILABLE",
   "AUTH_FAILED",
   "FORBIDDEN",
   "CONFLICT",

@@ -98,6 +98,14 @@ class SessionOptions(TypedDict, total=False):
     program; 0: never.
     """
 
+    limits: _types.Limits
+    """Bound what the session may use. session.info reports what is in force."""
+
+    limits_mode: str
+    """require or best-effort: whether a limit that the place cannot enforce is the error
+    LIMIT_UNAVAILABLE, or only reported. Absent: the daemon's limits_mode.
+    """
+
 
 class TerminalOptions(TypedDict, total=False):
     """The options of a terminal."""
@@ -207,6 +215,14 @@ class TerminalOptions(TypedDict, total=False):
     program; 0: never.
     """
 
+    limits: _types.Limits
+    """Bound what the session may use. session.info reports what is in force."""
+
+    limits_mode: str
+    """require or best-effort: whether a limit that the place cannot enforce is the error
+    LIMIT_UNAVAILABLE, or only reported. Absent: the daemon's limits_mode.
+    """
+
 
 class ProgramOptions(TypedDict, total=False):
     """The options of the session of a program."""
@@ -272,6 +288,14 @@ class ProgramOptions(TypedDict, total=False):
     program; 0: never.
     """
 
+    limits: _types.Limits
+    """Bound what the session may use. session.info reports what is in force."""
+
+    limits_mode: str
+    """require or best-effort: whether a limit that the place cannot enforce is the error
+    LIMIT_UNAVAILABLE, or only reported. Absent: the daemon's limits_mode.
+    """
+
 
 class SessionSetOptions(TypedDict, total=False):
     """The changes to a session."""
@@ -287,6 +311,14 @@ class SessionSetOptions(TypedDict, total=False):
 
     idle_timeout_s: float
     """Ends the session after this many idle seconds; 0: never. See session.create."""
+
+    limits: _types.Limits
+    """Replace those limits of the session that are given; 0 removes one. open_files and file_bytes
+    can only become smaller, because the kernel lets a process that runs raise neither.
+    """
+
+    limits_mode: str
+    """As in session.create. Absent: that of the session."""
 
 
 class ScreenOptions(TypedDict, total=False):
@@ -375,7 +407,7 @@ class RunOptions(TypedDict, total=False):
     """Makes stderr a part of stdout, in the order in which the command writes."""
 
     timeout_s: float
-    """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
+    """limits how long the command may run. Absent: the session's timeout; 0: no limit."""
 
     stdin: str | bytes | None
     """The command's standard input: text, or exact bytes. Absent: empty."""
@@ -404,12 +436,18 @@ class RunOptions(TypedDict, total=False):
     lets it run on. Absent: false for exec.run, true for exec.stream.
     """
 
+    limits: _types.CommandLimits
+    """Bound what this command alone may use, within the limits of its session."""
+
+    limits_mode: str
+    """require or best-effort; see session.create."""
+
 
 class OneRunOptions(TypedDict, total=False):
     """The options of a command in a session of its own."""
 
     timeout_s: float
-    """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
+    """limits how long the command may run. Absent: the session's timeout; 0: no limit."""
 
     stdin: str | bytes | None
     """The command's standard input: text, or exact bytes. Absent: empty."""
@@ -444,7 +482,7 @@ class StartOptions(TypedDict, total=False):
     """Makes stderr a part of stdout, in the order in which the command writes."""
 
     timeout_s: float
-    """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
+    """limits how long the command may run. Absent: the session's timeout; 0: no limit."""
 
     stdin: str | bytes | Literal[Stdin.OPEN] | None
     """The command's standard input: text, or exact bytes. Absent: empty."""
@@ -476,6 +514,12 @@ class StartOptions(TypedDict, total=False):
     lets it run on. Absent: false for exec.run, true for exec.stream.
     """
 
+    limits: _types.CommandLimits
+    """Bound what this command alone may use, within the limits of its session."""
+
+    limits_mode: str
+    """require or best-effort; see session.create."""
+
 
 class StreamOptions(TypedDict, total=False):
     """The options of a new command whose output is pushed."""
@@ -489,7 +533,7 @@ class StreamOptions(TypedDict, total=False):
     """Makes stderr a part of stdout, in the order in which the command writes."""
 
     timeout_s: float
-    """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
+    """limits how long the command may run. Absent: the session's timeout; 0: no limit."""
 
     stdin: str | bytes | Literal[Stdin.OPEN] | None
     """The command's standard input: text, or exact bytes. Absent: empty."""
@@ -522,6 +566,12 @@ class StreamOptions(TypedDict, total=False):
     and a stream that falls behind sees a gap. When the stream ends, or its reader takes nothing
     for reader_stall_s, the command stops waiting.
     """
+
+    limits: _types.CommandLimits
+    """Bound what this command alone may use, within the limits of its session."""
+
+    limits_mode: str
+    """require or best-effort; see session.create."""
 
     stream: _types.StreamName
     """Selects only the pushes of one stream: stdout or stderr."""
@@ -650,7 +700,7 @@ class DialogueOptions(TypedDict, total=False):
     """Free-form labels; the dialogue's session gets them too."""
 
     prompt: str
-    """The first message."""
+    """the first message"""
 
     policy: _types.DialoguePolicy
     """Answers the agent's requests without a client."""
@@ -669,6 +719,12 @@ class DialogueOptions(TypedDict, total=False):
     """Ends the agent this many seconds after it was started, even if it works; again after
     dialogue.resume. Absent: the daemon's lifetime_s; 0: never.
     """
+
+    limits: _types.Limits
+    """what the agent and its processes may use; see session.create"""
+
+    limits_mode: str
+    """require or best-effort; see session.create"""
 
 
 class AnswerOptions(TypedDict, total=False):

@@ -107,6 +107,7 @@ ErrorCode = Literal[
     "RESOURCE_PRESSURE",
     "RUNTIME_UNAVAILABLE",
     "REQUEST_TOO_LARGE",
+    "LIMIT_UNAVAILABLE",
     "AUTH_FAILED",
     "FORBIDDEN",
     "CONFLICT",
@@ -149,6 +150,7 @@ EventType = Literal[
     "dialogue",
     "end",
     "bytes",
+    "usage",
 ]
 """The type of a push."""
 
@@ -686,6 +688,42 @@ class GuestListParams(TypedDict, total=False):
     """Selects the guests of one daemon."""
 
 
+class Limits(TypedDict, total=False):
+    """Bound what a session may use. An absent limit is the daemon's default; 0 means no limit."""
+
+    cpus: float
+    """The processor time that all processes of the session together may use, in processors: 1.5 is
+    one and a half.
+    """
+
+    memory_bytes: int
+    """The memory of all processes of the session together. At the limit the kernel kills a process
+    of the session.
+    """
+
+    pids: int
+    """The number of processes and threads of the session, with its shell. At the limit a fork
+    fails.
+    """
+
+    open_files: int
+    """The number of files that each process may have open; at least 32."""
+
+    file_bytes: int
+    """The size of the largest file that a process may write."""
+
+    output_bytes: int
+    """How much each command may write to stdout and stderr together. A command that writes more is
+    cancelled.
+    """
+
+    lifetime_s: float
+    """The same as lifetime_s of the session."""
+
+    commands: int
+    """How many commands the session runs; further ones fail with SESSION_LIMIT_EXCEEDED."""
+
+
 class SessionCreateParams(TypedDict, total=False):
     """Asks for a new session."""
 
@@ -802,6 +840,14 @@ class SessionCreateParams(TypedDict, total=False):
     program; 0: never.
     """
 
+    limits: Limits
+    """Bound what the session may use. session.info reports what is in force."""
+
+    limits_mode: str
+    """require or best-effort: whether a limit that the place cannot enforce is the error
+    LIMIT_UNAVAILABLE, or only reported. Absent: the daemon's limits_mode.
+    """
+
 
 class SessionListParams(TypedDict, total=False):
     """Filters session.list."""
@@ -828,7 +874,9 @@ class _SessionSetParams(TypedDict):
 
 
 class SessionSetParams(_SessionSetParams, total=False):
-    """Changes the name, the tags or the timeouts of a live session. Absent fields stay unchanged."""
+    """Changes the name, the tags, the timeouts or the limits of a live session. Absent fields stay
+    unchanged.
+    """
 
     name: str
     """The new name, unique among the live sessions; empty for none."""
@@ -841,6 +889,14 @@ class SessionSetParams(_SessionSetParams, total=False):
 
     idle_timeout_s: float
     """Ends the session after this many idle seconds; 0: never. See session.create."""
+
+    limits: Limits
+    """Replace those limits of the session that are given; 0 removes one. open_files and file_bytes
+    can only become smaller, because the kernel lets a process that runs raise neither.
+    """
+
+    limits_mode: str
+    """As in session.create. Absent: that of the session."""
 
 
 class SessionOwnParams(TypedDict):
@@ -1075,6 +1131,21 @@ class PTYSize(TypedDict):
     """from 1 to 1000"""
 
 
+class CommandLimits(TypedDict, total=False):
+    """Bound what one command may use, within the limits of its session. Absent or 0: no limit
+    beyond those of the session.
+    """
+
+    cpus: float
+    """processors"""
+
+    memory_bytes: int
+    """memory of all its processes together"""
+
+    pids: int
+    """its processes and threads, without the shell"""
+
+
 class _ExecParams(TypedDict):
     """The keys of ExecParams that must be given."""
 
@@ -1105,7 +1176,7 @@ class ExecParams(_ExecParams, total=False):
     """Makes stderr a part of stdout, in the order in which the command writes."""
 
     timeout_s: float
-    """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
+    """limits how long the command may run. Absent: the session's timeout; 0: no limit."""
 
     stdin: str
     """The command's standard input. Absent: empty. In exec.start and exec.stream the text "open"
@@ -1155,6 +1226,12 @@ class ExecParams(_ExecParams, total=False):
     connection before the answer can safely ask again. Use a text of at most 64 bytes that no
     other request has, such as a random number.
     """
+
+    limits: CommandLimits
+    """Bound what this command alone may use, within the limits of its session."""
+
+    limits_mode: str
+    """require or best-effort; see session.create."""
 
 
 class ExecStreamParams(TypedDict, total=False):
@@ -1185,7 +1262,7 @@ class ExecStreamParams(TypedDict, total=False):
     """Makes stderr a part of stdout, in the order in which the command writes."""
 
     timeout_s: float
-    """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
+    """limits how long the command may run. Absent: the session's timeout; 0: no limit."""
 
     stdin: str
     """The command's standard input. Absent: empty. In exec.start and exec.stream the text "open"
@@ -1235,6 +1312,12 @@ class ExecStreamParams(TypedDict, total=False):
     connection before the answer can safely ask again. Use a text of at most 64 bytes that no
     other request has, such as a random number.
     """
+
+    limits: CommandLimits
+    """Bound what this command alone may use, within the limits of its session."""
+
+    limits_mode: str
+    """require or best-effort; see session.create."""
 
     exec_id: str
     """An earlier command, running or ended; the call then starts nothing. Of the parameters of a
@@ -1531,7 +1614,7 @@ class DialogueCreateParams(_DialogueCreateParams, total=False):
     """Free-form labels; the dialogue's session gets them too."""
 
     prompt: str
-    """The first message."""
+    """the first message"""
 
     policy: DialoguePolicy
     """Answers the agent's requests without a client."""
@@ -1550,6 +1633,12 @@ class DialogueCreateParams(_DialogueCreateParams, total=False):
     """Ends the agent this many seconds after it was started, even if it works; again after
     dialogue.resume. Absent: the daemon's lifetime_s; 0: never.
     """
+
+    limits: Limits
+    """what the agent and its processes may use; see session.create"""
+
+    limits_mode: str
+    """require or best-effort; see session.create"""
 
 
 class DialogueListParams(TypedDict, total=False):
@@ -1912,6 +2001,18 @@ class StreamCloseParams(TypedDict):
 
     stream_id: str
     """as in the immediate answer of the stream"""
+
+
+class UsageSubscribeParams(TypedDict, total=False):
+    """Asks for what sessions use."""
+
+    session_id: str
+    """Selects one session, by id or name; all live sessions when absent."""
+
+    interval_s: float
+    """The number of seconds between two pushes, from 0.1 to 3600; 2 when absent. TRL measures only
+    while a caller is subscribed.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -2842,6 +2943,118 @@ class Process:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EnforcedLimit:
+    """A limit that is in force."""
+
+    limit: str = ""
+    """such as memory_bytes"""
+
+    mechanism: str = ""
+    """What enforces the limit: cgroup-v2, cgroup-v1, rlimit, docker, kubernetes or trl;
+    rlimit-weak for a limit that holds for each process alone, or for the whole user.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> EnforcedLimit:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            limit=get("limit") or "",
+            mechanism=get("mechanism") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnenforcedLimit:
+    """A limit that is not in force."""
+
+    limit: str = ""
+    """such as memory_bytes"""
+
+    reason: str = ""
+    """why not, and how to get it"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> UnenforcedLimit:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            limit=get("limit") or "",
+            reason=get("reason") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitReport:
+    """Says which of the requested limits are in force."""
+
+    enforced: list[EnforcedLimit] = field(default_factory=list)
+    """limits that are in force"""
+
+    not_enforced: list[UnenforcedLimit] = field(default_factory=list)
+    """limits that the place cannot enforce"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LimitReport:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            enforced=[EnforcedLimit.from_dict(x) for x in get("enforced") or ()],
+            not_enforced=[UnenforcedLimit.from_dict(x) for x in get("not_enforced") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionLimits(LimitReport):
+    """The limits of a session and what is in force of them. A limit of 0 is none."""
+
+    cpus: float = 0.0
+    """processors"""
+
+    memory_bytes: int = 0
+    """memory of all processes together"""
+
+    pids: int = 0
+    """processes and threads"""
+
+    open_files: int = 0
+    """open files of each process"""
+
+    file_bytes: int = 0
+    """size of the largest file"""
+
+    output_bytes: int = 0
+    """output of each command"""
+
+    lifetime_s: float = 0.0
+    """seconds until the session ends"""
+
+    commands: int = 0
+    """commands that the session runs"""
+
+    mode: str = ""
+    """require or best-effort"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SessionLimits:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            cpus=get("cpus") or 0.0,
+            memory_bytes=get("memory_bytes") or 0,
+            pids=get("pids") or 0,
+            open_files=get("open_files") or 0,
+            file_bytes=get("file_bytes") or 0,
+            output_bytes=get("output_bytes") or 0,
+            lifetime_s=get("lifetime_s") or 0.0,
+            commands=get("commands") or 0,
+            mode=get("mode") or "",
+            enforced=[EnforcedLimit.from_dict(x) for x in get("enforced") or ()],
+            not_enforced=[UnenforcedLimit.from_dict(x) for x in get("not_enforced") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionDetails(SessionInfo):
     """The answer of session.info."""
 
@@ -2871,6 +3084,9 @@ class SessionDetails(SessionInfo):
 
     enforcement: str = ""
     """Says how TRL makes sure that it kills every process: "cgroup", "subreaper" or "scan"."""
+
+    limits: SessionLimits | None = None
+    """The limits of the session, if it has any, and what enforces them."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionDetails:
@@ -2915,6 +3131,7 @@ class SessionDetails(SessionInfo):
             queued=get("queued") or 0,
             processes=[Process.from_dict(x) for x in get("processes") or ()],
             enforcement=get("enforcement") or "",
+            limits=SessionLimits.from_dict(data["limits"]) if get("limits") is not None else None,
         )
 
 
@@ -3341,6 +3558,17 @@ class Usage:
     too short to observe.
     """
 
+    memory_peak_bytes: int = 0
+    """The most memory that all processes of the command had together, and the shell with them; 0
+    if neither the command nor its session has a memory limit.
+    """
+
+    throttled_ms: int = 0
+    """The time for which the limit cpus stopped its processes."""
+
+    forks_refused: int = 0
+    """Counts the processes and threads that the limit pids refused."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Usage:
         """Takes the fields it knows from what a daemon sent."""
@@ -3349,6 +3577,39 @@ class Usage:
             user_ms=get("user_ms") or 0,
             system_ms=get("system_ms") or 0,
             max_rss_bytes=get("max_rss_bytes") or 0,
+            memory_peak_bytes=get("memory_peak_bytes") or 0,
+            throttled_ms=get("throttled_ms") or 0,
+            forks_refused=get("forks_refused") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OOMKill:
+    """A process that the kernel killed because of a memory limit. A process id of 0 means that the
+    kernel did not let TRL know which process it was.
+    """
+
+    pid: int = 0
+    """process id in the session's runtime"""
+
+    command: str = ""
+    """name of the process"""
+
+    rss_bytes: int = 0
+    """its resident memory when it was killed"""
+
+    limit_bytes: int = 0
+    """The memory limit that was reached."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> OOMKill:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            pid=get("pid") or 0,
+            command=get("command") or "",
+            rss_bytes=get("rss_bytes") or 0,
+            limit_bytes=get("limit_bytes") or 0,
         )
 
 
@@ -3405,6 +3666,15 @@ class ExecOutcome:
     stderr_truncated: bool = False
     """true if a part of stderr is not in the result, or no longer kept"""
 
+    oom_killed: bool = False
+    """Reports that the kernel killed a process because of a memory limit, while the command ran."""
+
+    oom: OOMKill | None = None
+    """The last such process."""
+
+    limits: LimitReport | None = None
+    """Says which limits of this command were in force, if it had any of its own."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExecOutcome:
         """Takes the fields it knows from what a daemon sent."""
@@ -3425,6 +3695,9 @@ class ExecOutcome:
             shell_restarted=get("shell_restarted") or False,
             stdout_truncated=get("stdout_truncated") or False,
             stderr_truncated=get("stderr_truncated") or False,
+            oom_killed=get("oom_killed") or False,
+            oom=OOMKill.from_dict(data["oom"]) if get("oom") is not None else None,
+            limits=LimitReport.from_dict(data["limits"]) if get("limits") is not None else None,
         )
 
 
@@ -3480,6 +3753,9 @@ class ExecResult(ExecOutcome):
             shell_restarted=get("shell_restarted") or False,
             stdout_truncated=get("stdout_truncated") or False,
             stderr_truncated=get("stderr_truncated") or False,
+            oom_killed=get("oom_killed") or False,
+            oom=OOMKill.from_dict(data["oom"]) if get("oom") is not None else None,
+            limits=LimitReport.from_dict(data["limits"]) if get("limits") is not None else None,
         )
 
 
@@ -5373,6 +5649,80 @@ class DialogueEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SessionUsage:
+    """What a session uses now. Where its cgroup counts, processes that left the session's tree are
+    included.
+    """
+
+    session_id: str = ""
+    """the session"""
+
+    name: str = ""
+    """empty if the session has no name"""
+
+    state: SessionState | str = ""
+    """idle or running"""
+
+    command: str = ""
+    """the running command"""
+
+    cpu_percent: float | None = None
+    """The processor time since the previous push, in percent of one processor; absent in the first
+    push.
+    """
+
+    user_ms: int = 0
+    """CPU time in user mode since the session began"""
+
+    system_ms: int = 0
+    """CPU time in the kernel"""
+
+    memory_bytes: int = 0
+    """The memory of its processes: as the cgroup counts it, or else the sum of their resident
+    sizes.
+    """
+
+    processes: int = 0
+    """processes, with the shell"""
+
+    read_bytes: int = 0
+    """read from disks by its living processes"""
+
+    written_bytes: int = 0
+    """written to disks by its living processes"""
+
+    throttled_ms: int = 0
+    """time for which the limit cpus stopped processes"""
+
+    forks_refused: int = 0
+    """processes that the limit pids refused"""
+
+    oom_kills: int = 0
+    """processes that the kernel killed because of a memory limit"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SessionUsage:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            session_id=get("session_id") or "",
+            name=get("name") or "",
+            state=get("state") or "",
+            command=get("command") or "",
+            cpu_percent=get("cpu_percent"),
+            user_ms=get("user_ms") or 0,
+            system_ms=get("system_ms") or 0,
+            memory_bytes=get("memory_bytes") or 0,
+            processes=get("processes") or 0,
+            read_bytes=get("read_bytes") or 0,
+            written_bytes=get("written_bytes") or 0,
+            throttled_ms=get("throttled_ms") or 0,
+            forks_refused=get("forks_refused") or 0,
+            oom_kills=get("oom_kills") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ViewerEvent:
     """Holds the fields of the pushes snapshot and resize."""
 
@@ -5478,6 +5828,9 @@ class StreamEvent:
     turn_id: str = ""
     """for dialogue.turn_ended"""
 
+    sessions: list[SessionUsage] = field(default_factory=list)
+    """The measurements, for type usage."""
+
     error: ErrorBody | None = None
     """Set for type error only; in Go, Recv returns it as its error."""
 
@@ -5542,6 +5895,15 @@ class StreamEvent:
     stderr_truncated: bool | None = None
     """true if a part of stderr is not in the result, or no longer kept"""
 
+    oom_killed: bool | None = None
+    """Reports that the kernel killed a process because of a memory limit, while the command ran."""
+
+    oom: OOMKill | None = None
+    """The last such process."""
+
+    limits: LimitReport | None = None
+    """Says which limits of this command were in force, if it had any of its own."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StreamEvent:
         """Takes the fields it knows from what a daemon sent."""
@@ -5569,6 +5931,7 @@ class StreamEvent:
             state=get("state") or "",
             request_id=get("request_id") or "",
             turn_id=get("turn_id") or "",
+            sessions=[SessionUsage.from_dict(x) for x in get("sessions") or ()],
             error=ErrorBody.from_dict(data["error"]) if get("error") is not None else None,
             cols=get("cols"),
             rows=get("rows"),
@@ -5589,6 +5952,9 @@ class StreamEvent:
             shell_restarted=get("shell_restarted"),
             stdout_truncated=get("stdout_truncated"),
             stderr_truncated=get("stderr_truncated"),
+            oom_killed=get("oom_killed"),
+            oom=OOMKill.from_dict(data["oom"]) if get("oom") is not None else None,
+            limits=LimitReport.from_dict(data["limits"]) if get("limits") is not None else None,
         )
 
 
@@ -5650,6 +6016,7 @@ METHODS: tuple[str, ...] = (
     "dialogue.retry",
     "event.subscribe",
     "stream.close",
+    "usage.subscribe",
 )
 """All methods."""
 
@@ -5659,6 +6026,7 @@ STREAMING: frozenset[str] = frozenset((
     "exec.stream",
     "dialogue.events",
     "event.subscribe",
+    "usage.subscribe",
 ))
 """The methods whose answer is followed by pushes."""
 
@@ -5688,6 +6056,7 @@ READS: frozenset[str] = frozenset((
     "dialogue.raw",
     "event.subscribe",
     "stream.close",
+    "usage.subscribe",
 ))
 """The methods that change nothing."""
 
@@ -5749,6 +6118,7 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "dialogue.retry": DialogueInfo.from_dict,
     "event.subscribe": StreamStart.from_dict,
     "stream.close": StreamCloseResult.from_dict,
+    "usage.subscribe": StreamStart.from_dict,
 }
 """What makes the result of a method from the data of its answer."""
 
@@ -5766,6 +6136,7 @@ ERROR_CODES: tuple[str, ...] = (
     "RESOURCE_PRESSURE",
     "RUNTIME_UNAVAILABLE",
     "REQUEST_TOO_LARGE",
+    "LIMIT_UNAVAILABLE",
     "AUTH_FAILED",
     "FORBIDDEN",
     "CONFLICT",

@@ -1,0 +1,234 @@
+package limits
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/process"
+)
+
+// removeWithin limits how long Remove waits for the last process to leave a group.
+const removeWithin = 2 * time.Second
+
+// Remove removes the groups of a session whose processes are being killed.
+func (g *Group) Remove() error {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	dirs := make([]string, 0, len(g.v1))
+	for _, dir := range g.v1 {
+		dirs = append(dirs, dir)
+	}
+	g.mu.Unlock()
+	return removeDirs(dirs)
+}
+
+func removeDirs(dirs []string) error {
+	var all []error
+	deadline := time.Now().Add(removeWithin)
+	for _, dir := range dirs {
+		for {
+			// A v1 group announces neither that it is empty nor can it be killed as a whole.
+			for _, pid := range procsBelow(dir) {
+				if pid != os.Getpid() {
+					_ = unix.Kill(pid, unix.SIGKILL)
+				}
+			}
+			err := rmdir(dir)
+			if err == nil {
+				os.Remove(filepath.Dir(dir))
+				break
+			}
+			if time.Now().After(deadline) {
+				all = append(all, err)
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return errors.Join(all...)
+}
+
+// RemoveAt removes the groups of a session below roots, which Roots has returned in this process or
+// an earlier one, and kills the processes in them.
+func RemoveAt(roots []string, id string) error {
+	var dirs []string
+	for _, root := range roots {
+		// The path may come from a file.
+		dir := filepath.Join(root, id)
+		if filepath.IsAbs(root) && strings.HasPrefix(filepath.Base(root), "trl-") && filepath.Dir(dir) == root && isV1(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return removeDirs(dirs)
+}
+
+func isV1(dir string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(dir, &fs) == nil && fs.Type == unix.CGROUP_SUPER_MAGIC
+}
+
+// Roots returns the directories of cgroup v1 below which this process and its children make the
+// groups of sessions.
+func Roots() (roots []string) {
+	for _, controller := range []string{"cpu", "memory", "pids"} {
+		if root, err := rootV1(controller); err == nil {
+			roots = append(roots, root)
+		}
+	}
+	return roots
+}
+
+// rootV1 returns the directory for the groups of sessions in the tree of a controller of cgroup v1.
+func rootV1(controller string) (string, error) {
+	dirs := process.OwnCgroups(controller)
+	for _, dir := range dirs {
+		if unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) == nil && unix.Access(dir, unix.W_OK) == nil {
+			return filepath.Join(dir, "trl-"+strconv.Itoa(os.Getuid())), nil
+		}
+	}
+	if len(dirs) > 0 {
+		return "", errors.New("the cgroup " + dirs[0] + " is not writable; " + advice)
+	}
+	return "", errNoController
+}
+
+// baseOf returns the group below which the groups of sessions are.
+func baseOf(tracked string) string { return filepath.Dir(filepath.Dir(tracked)) }
+
+// enable turns the controllers on in the directory of the sessions' groups and above it.
+func enable(dir string) error {
+	if err := enableIn(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	return enableIn(dir)
+}
+
+func enableIn(dir string) error {
+	on := strings.Fields(string(content(dir, "cgroup.subtree_control")))
+	for _, controller := range strings.Fields(string(content(dir, "cgroup.controllers"))) {
+		if slices.Contains(on, controller) || controller != "cpu" && controller != "memory" && controller != "pids" {
+			continue
+		}
+		if err := put(dir, "cgroup.subtree_control", "+"+controller); err != nil {
+			why := err.Error()
+			if errors.Is(err, unix.EBUSY) {
+				why = "it has processes of others, and the kernel limits only groups of groups"
+			}
+			return errors.New("the controller " + controller + " cannot be turned on in the cgroup " + dir + ": " + why + "; " + advice)
+		}
+	}
+	return nil
+}
+
+// Prepare moves this process into a group of its own if systemd has delegated its group, because only
+// a group without processes can pass controllers on. The daemon calls it once, before it starts
+// others.
+func Prepare() error {
+	for _, base := range process.OwnCgroups("") {
+		if !delegated(base) || filepath.Base(base) == process.DaemonCgroup {
+			continue
+		}
+		leaf := filepath.Join(base, process.DaemonCgroup)
+		if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		if err := moveAll(base, leaf); err != nil {
+			return err
+		}
+		return enableIn(base)
+	}
+	return nil
+}
+
+// delegated reports whether systemd has handed the group over; see "Delegate=" in
+// systemd.resource-control(5).
+func delegated(dir string) bool {
+	var value [8]byte
+	for _, name := range []string{"user.delegate", "trusted.delegate"} {
+		if n, err := unix.Getxattr(dir, name, value[:]); err == nil && string(value[:n]) == "1" {
+			return true
+		}
+	}
+	return false
+}
+
+// VictimScore is the oom_score_adj of the processes of commands in a session with a memory limit: the
+// kernel prefers them to the shell, unless the shell has a third of the memory more.
+const VictimScore = 300
+
+// Prefer makes processes the preferred victims when memory is short.
+func Prefer(pids []int) {
+	for _, pid := range pids {
+		_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(strconv.Itoa(VictimScore)), 0)
+	}
+}
+
+// weakRlimits returns limits of processes in place of limits that cannot be enforced. RLIMIT_DATA
+// counts writable memory only, because runtimes such as those of Go, Java and Node reserve far more
+// addresses than they use. RLIMIT_NPROC counts all processes of the user.
+func weakRlimits(l api.Limits, missing map[string]bool) (list []rlimit) {
+	if missing[api.LimitMemory] {
+		list = append(list, rlimit{api.LimitMemory, unix.RLIMIT_DATA, uint64(*l.MemoryBytes)})
+	}
+	if missing[api.LimitPids] && os.Getuid() != 0 {
+		list = append(list, rlimit{api.LimitPids, unix.RLIMIT_NPROC, uint64(*l.Pids) + userTasks()})
+	}
+	return list
+}
+
+// userTasks counts the processes and threads of this user.
+func userTasks() (n uint64) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		var st unix.Stat_t
+		dir := "/proc/" + e.Name()
+		if e.Name()[0] < '1' || e.Name()[0] > '9' || unix.Stat(dir, &st) != nil || int(st.Uid) != os.Getuid() {
+			continue
+		}
+		threads, _ := os.ReadDir(dir + "/task")
+		n += uint64(len(threads))
+	}
+	return n
+}
+
+// setRlimit changes a limit of a process that runs.
+func setRlimit(pid, resource int, value uint64) error {
+	err := unix.Prlimit(pid, resource, &unix.Rlimit{Cur: value, Max: value}, nil)
+	if err == unix.ESRCH {
+		return nil
+	}
+	return err
+}
+
+// Probe says what this process could enforce: a mechanism for each limit, or why not.
+func Probe() api.LimitReport {
+	report := api.LimitReport{Enforced: []api.EnforcedLimit{}, NotEnforced: []api.UnenforcedLimit{}}
+	id := "probe-" + strconv.Itoa(os.Getpid())
+	tracked, _ := process.NewCgroup(id)
+	g := NewGroup(id, tracked)
+	for _, limit := range []string{api.LimitCPUs, api.LimitMemory, api.LimitPids} {
+		value := map[string]float64{api.LimitCPUs: 1, api.LimitMemory: 1 << 30, api.LimitPids: 100}[limit]
+		mechanism, err := g.Set(limit, value)
+		if err != nil {
+			report.NotEnforced = append(report.NotEnforced, api.UnenforcedLimit{Limit: limit, Reason: err.Error()})
+			continue
+		}
+		report.Enforced = append(report.Enforced, api.EnforcedLimit{Limit: limit, Mechanism: mechanism})
+	}
+	_ = g.Remove()
+	if tracked != nil {
+		_ = tracked.Remove()
+		tracked.Close()
+	}
+	return report
+}

@@ -1,0 +1,407 @@
+package runner
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/confine"
+	"github.com/trl-dev/trl/internal/limits"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/process"
+)
+
+// bounds are the limits of the session.
+type bounds struct {
+	// changing is held by session.set, which takes several steps.
+	changing sync.Mutex
+
+	mu     sync.Mutex
+	limits api.Limits          // guarded by mu
+	mode   api.LimitsMode      // guarded by mu
+	place  []api.EnforcedLimit // guarded by mu; what the place enforces
+	plan   limits.Plan         // guarded by mu
+}
+
+// get returns the limits and how they are enforced.
+func (b *bounds) get() (api.Limits, limits.Plan) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limits, b.plan
+}
+
+// positive returns a limit that is set; 0 for none.
+func positive(p *int64) int64 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}
+
+// newGroups makes the cgroup for the session's processes, where the system allows it, and enforces
+// the limits.
+func (r *Runner) newGroups(p link.CreateParams) (fd int, err error) {
+	if r.cgroup, err = process.NewCgroup(r.cfg.SessionID); err != nil {
+		r.cgroup = nil
+	}
+	r.group = limits.NewGroup(r.cfg.SessionID, r.cgroup)
+	if p.Params.Limits == nil {
+		return r.cgroup.FD(), nil
+	}
+	if len(p.Enforced) > 0 {
+		r.group.Observe()
+	}
+	plan, err := limits.Apply(r.group, *p.Params.Limits, p.Params.LimitsMode, p.Enforced)
+	if err != nil {
+		r.removeGroups()
+		return 0, err
+	}
+	b := &r.bounds
+	b.mu.Lock()
+	b.limits, b.mode, b.place, b.plan = *p.Params.Limits, p.Params.LimitsMode, p.Enforced, plan
+	b.mu.Unlock()
+	return r.cgroup.FD(), nil
+}
+
+// removeGroups removes the cgroups of the session.
+func (r *Runner) removeGroups() {
+	_ = r.group.Remove()
+	if r.cgroup != nil {
+		_ = r.cgroup.Remove()
+		r.cgroup.Close()
+	}
+}
+
+// startProcess starts every process of the session that the runner itself starts, except for commands that
+// have limits of their own. Confinement is applied here and in startBeside.
+func (r *Runner) startProcess(spec process.Spec) (*process.Process, error) {
+	return confine.Start(r.cfg.Start, spec, r.confinement(r.group))
+}
+
+// confinement returns that of a process in a group.
+func (r *Runner) confinement(g *limits.Group, more ...confine.Rlimit) *confine.Confinement {
+	_, plan := r.bounds.get()
+	c := &confine.Confinement{Rlimits: append(slices.Clone(plan.Rlimits), more...)}
+	if g.Active() || g != r.group && r.group.Active() {
+		c.Join = g.Join()
+	}
+	return c
+}
+
+// change carries out session.set with limits.
+func (r *Runner) change(changes api.Limits, mode api.LimitsMode) error {
+	b := &r.bounds
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	b.mu.Lock()
+	before, beforeMode, place := b.limits, b.mode, b.place
+	b.mu.Unlock()
+	if mode == "" {
+		mode = beforeMode
+	}
+	for _, l := range []struct {
+		name     string
+		old, new *int64
+	}{{api.LimitOpenFiles, before.OpenFiles, changes.OpenFiles}, {api.LimitFileBytes, before.FileBytes, changes.FileBytes}} {
+		if l.new != nil && positive(l.old) > 0 && (*l.new == 0 || *l.new > *l.old) {
+			return api.InvalidParam("limits."+l.name, "is %d now and can only become smaller, because processes that run cannot raise it", *l.old)
+		}
+	}
+	for _, e := range place {
+		var err error
+		changes.Each(func(limit string, _ float64) {
+			if limit == e.Limit {
+				err = api.Errorf(api.CodeLimitUnavailable, "limit %s: is enforced by %s and cannot change while the session lives", limit, e.Mechanism)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	after := before.Over(&changes)
+	plan, err := limits.Apply(r.group, after, mode, place)
+	if err == nil {
+		err = r.group.MoveTracked()
+	}
+	if err == nil && r.cgroup == nil {
+		err = r.group.Adopt(r.pids()...)
+	}
+	if err == nil {
+		err = plan.Change(r.pids())
+	}
+	if err != nil {
+		none := withoutCgroups(before)
+		_, _ = limits.Apply(r.group, none, api.LimitsBestEffort, place)
+		return err
+	}
+	b.mu.Lock()
+	b.limits, b.mode, b.plan = after, mode, plan
+	b.mu.Unlock()
+	return nil
+}
+
+// withoutCgroups returns limits that undo a change: the previous ones, and none where there were none.
+func withoutCgroups(before api.Limits) api.Limits {
+	none, zero := int64(0), 0.0
+	return api.Limits{CPUs: &zero, MemoryBytes: &none, Pids: &none}.Over(&before)
+}
+
+// pids returns the processes of the session.
+func (r *Runner) pids() (pids []int) {
+	for _, p := range process.Descendants(os.Getpid(), nil) {
+		pids = append(pids, p.PID)
+	}
+	return pids
+}
+
+// limitsInfo returns the limits for session.info; nil if there are none.
+func (r *Runner) limitsInfo() *api.SessionLimits {
+	b := &r.bounds
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.limits.IsZero() {
+		return nil
+	}
+	return b.limits.Report(b.mode, b.plan.Report)
+}
+
+// maxCommandsLocked is how many commands the session may run; 0 for any number.
+func (r *Runner) maxCommandsLocked() int64 {
+	if l, _ := r.bounds.get(); l.Commands != nil {
+		return *l.Commands
+	}
+	return r.params.Limits.MaxCommands
+}
+
+// boundOutput cancels a command that writes more than it may.
+func (r *Runner) boundOutput(e *Exec) {
+	l, _ := r.bounds.get()
+	most := positive(l.OutputBytes)
+	if most == 0 {
+		return
+	}
+	giveUp := func() {
+		e.because("it wrote more than " + strconv.FormatInt(most, 10) + " bytes, which is the limit (output_bytes)")
+		r.abandon(e, syscall.SIGTERM)
+	}
+	e.Log.Bound(most, func() { go giveUp() })
+}
+
+// commandGroup is the cgroups of one command.
+type commandGroup struct {
+	tracked *process.Cgroup
+	group   *limits.Group
+}
+
+// remove removes the groups if they are empty, and reports whether it did.
+func (g commandGroup) remove() bool {
+	if !g.group.RemoveEmpty() || !g.tracked.RemoveEmpty() {
+		return false
+	}
+	g.tracked.Close()
+	return true
+}
+
+// meter measures one command of the shell, in its own group or in that of the session.
+type meter struct {
+	runner  *Runner
+	own     *commandGroup // nil without limits of its own
+	report  *api.LimitReport
+	before  limits.Stats // of the session
+	peaked  bool         // the peak of memory begins with the command
+	limited bool         // there is a memory limit
+	stop    chan struct{}
+}
+
+// newMeter begins to measure a command; nil if nothing limits it. The shell moves into the group of a
+// command with limits of its own, so that its processes begin there.
+func (r *Runner) newMeter(e *Exec) (*meter, error) {
+	own := e.params.Limits.Of()
+	session, _ := r.bounds.get()
+	if own.IsZero() && !r.group.Active() && session.IsZero() {
+		return nil, nil
+	}
+	m := &meter{runner: r, limited: positive(own.MemoryBytes) > 0 || positive(session.MemoryBytes) > 0}
+	if !own.IsZero() {
+		if pids := positive(own.Pids); pids > 0 {
+			pids++ // the shell
+			own.Pids = &pids
+		}
+		if err := m.enter(e, own); err != nil {
+			return nil, err
+		}
+	}
+	m.before, m.peaked = r.group.Stats(), r.group.ResetPeak()
+	if m.limited {
+		m.stop = make(chan struct{})
+		go preferVictims(e, m.stop)
+	}
+	return m, nil
+}
+
+// enter makes a group for the command and moves the shell into it.
+func (m *meter) enter(e *Exec, own api.Limits) error {
+	r := m.runner
+	name := "c-" + e.ID[2:] // not the id: that names a program beside the shell
+	g := &commandGroup{tracked: r.cgroup.Sub(name)}
+	g.group = r.group.Sub(name, g.tracked)
+	plan, err := limits.Apply(g.group, own, e.params.LimitsMode, nil)
+	if err == nil {
+		err = g.group.Adopt(r.shell.PID())
+	}
+	if err != nil {
+		r.keepGroup(g)
+		r.sweepGroups()
+		return err
+	}
+	// The shell keeps its limits after the command, so limits of processes are not for it.
+	for i, l := range plan.Report.Enforced {
+		if l.Mechanism == limits.MechanismWeak {
+			plan.Report.NotEnforced = append(plan.Report.NotEnforced, api.UnenforcedLimit{Limit: l.Limit, Reason: "this machine offers no cgroup, and limits of processes would stay with the shell"})
+			plan.Report.Enforced = slices.Delete(plan.Report.Enforced, i, i+1)
+			break
+		}
+	}
+	m.own, m.report = g, &plan.Report
+	return nil
+}
+
+func (r *Runner) keepGroup(g *commandGroup) {
+	r.mu.Lock()
+	r.groups = append(r.groups, *g)
+	r.mu.Unlock()
+}
+
+// end completes the outcome, and moves the shell back.
+func (m *meter) end(out *api.ExecOutcome) {
+	if m == nil {
+		return
+	}
+	r := m.runner
+	if m.stop != nil {
+		close(m.stop)
+	}
+	now := r.group.Stats()
+	var own limits.Stats
+	if m.own != nil {
+		own = m.own.group.Stats()
+		if pid := r.shell.PID(); pid > 0 {
+			_ = r.group.Adopt(pid)
+		}
+		r.keepGroup(m.own)
+	}
+	if out == nil {
+		return
+	}
+	out.Limits = m.report
+	u := &out.Usage
+	u.ThrottledMS = now.ThrottledMS - m.before.ThrottledMS + own.ThrottledMS
+	u.ForksRefused = now.ForksRefused - m.before.ForksRefused + own.ForksRefused
+	switch {
+	case own.MemoryPeakBytes > 0:
+		u.MemoryPeakBytes = own.MemoryPeakBytes
+	case m.peaked || now.MemoryPeakBytes > m.before.MemoryPeakBytes:
+		u.MemoryPeakBytes = now.MemoryPeakBytes
+	}
+	if now.HasCPU && m.before.HasCPU && now.UserMS >= m.before.UserMS {
+		u.UserMS = max(u.UserMS, now.UserMS-m.before.UserMS)
+		u.SystemMS = max(u.SystemMS, now.SystemMS-m.before.SystemMS)
+	}
+	r.noteOOM(out, now.OOMKills-m.before.OOMKills, own.OOMKills, now.MemoryLimit, own.MemoryLimit)
+}
+
+// noteOOM reports processes that the kernel killed, by the counters of the session and of the
+// command. In the v2 tree the first one includes the second one.
+func (r *Runner) noteOOM(out *api.ExecOutcome, session, own, sessionLimit, ownLimit int64) {
+	if session <= 0 && own <= 0 {
+		return
+	}
+	kill := limits.LastOOM(r.cfg.SessionID)
+	kill.LimitBytes = sessionLimit
+	if own > 0 && ownLimit > 0 {
+		kill.LimitBytes = min(ownLimit, max(sessionLimit, ownLimit))
+	}
+	out.OOMKilled, out.OOM = true, &kill
+}
+
+// preferVictims makes the processes of a command the preferred victims when the memory of their
+// session is exhausted, until stop is closed. The shell cannot do that for its children, which begin
+// as copies of it.
+func preferVictims(e *Exec, stop <-chan struct{}) {
+	known := map[int]bool{}
+	for wait := 5 * time.Millisecond; ; wait = min(wait*2, time.Second) {
+		select {
+		case <-stop:
+			return
+		case <-time.After(wait):
+		}
+		var pids []int
+		for _, p := range e.task.processes(false) {
+			if !known[p.PID] {
+				known[p.PID] = true
+				pids = append(pids, p.PID)
+			}
+		}
+		limits.Prefer(pids)
+	}
+}
+
+// startBeside returns the function that starts the program of an exec, in groups of its own.
+func (b *beside) startBeside() (func(process.Spec) (*process.Process, error), error) {
+	r := b.runner
+	own := b.params.Limits.Of()
+	session, _ := r.bounds.get()
+	if own.IsZero() && session.IsZero() && !r.group.Active() {
+		return r.cfg.Start, nil
+	}
+	b.group = r.group.Sub(b.id, b.cgroup)
+	var more []confine.Rlimit
+	if !own.IsZero() {
+		plan, err := limits.Apply(b.group, own, b.params.LimitsMode, nil)
+		if err != nil {
+			return nil, err
+		}
+		b.limits, more = &plan.Report, plan.Rlimits
+	}
+	b.group.Watch()
+	c := r.confinement(b.group, more...)
+	if positive(own.MemoryBytes) > 0 || positive(session.MemoryBytes) > 0 {
+		c.OOMScoreAdj = limits.VictimScore
+	}
+	b.before = r.group.Stats()
+	return func(spec process.Spec) (*process.Process, error) { return confine.Start(r.cfg.Start, spec, c) }, nil
+}
+
+// measure completes the outcome of a program beside the shell.
+func (b *beside) measure(out *api.ExecOutcome) {
+	u := &out.Usage
+	if b.group == nil {
+		if user, system, ok := limits.CPU(b.cgroup.Path()); ok {
+			u.UserMS, u.SystemMS = user, system
+		}
+		return
+	}
+	now, session := b.group.Stats(), b.runner.group.Stats()
+	if now.HasCPU {
+		u.UserMS, u.SystemMS = now.UserMS, now.SystemMS
+	}
+	u.MemoryPeakBytes = now.MemoryPeakBytes
+	u.ThrottledMS = max(now.ThrottledMS, 0) + session.ThrottledMS - b.before.ThrottledMS
+	u.ForksRefused = now.ForksRefused + session.ForksRefused - b.before.ForksRefused
+	out.Limits = b.limits
+	b.runner.noteOOM(out, 0, now.OOMKills, session.MemoryLimit, now.MemoryLimit)
+}
+
+// measureProgram completes the outcome of the program of a session.
+func (r *Runner) measureProgram(out *api.ExecOutcome) {
+	now := r.group.Stats()
+	if now.HasCPU {
+		out.Usage.UserMS, out.Usage.SystemMS = now.UserMS, now.SystemMS
+	}
+	out.Usage.MemoryPeakBytes, out.Usage.ThrottledMS, out.Usage.ForksRefused = now.MemoryPeakBytes, now.ThrottledMS, now.ForksRefused
+	r.noteOOM(out, now.OOMKills, 0, now.MemoryLimit, 0)
+}

@@ -1,0 +1,188 @@
+package runner_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+	bounds "github.com/trl-dev/trl/internal/limits"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/testkit"
+)
+
+// limited starts a session with limits, or skips the test loudly if this machine cannot enforce
+// them.
+func limited(t *testing.T, p api.SessionCreateParams) *daemon {
+	t.Helper()
+	needs(t, api.LimitCPUs, api.LimitMemory, api.LimitPids)
+	var d *daemon
+	t.Cleanup(func() { noGroups(t, d.id) }) // after the end of the runner
+	d = launch(t)
+	details, err := d.create(p, "")
+	if err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	if p.Limits != nil && (details.Limits == nil || len(details.Limits.NotEnforced) > 0) {
+		t.Fatalf("limits = %+v", details.Limits)
+	}
+	return d
+}
+
+// needs skips a test loudly if a limit cannot be enforced here.
+func needs(t *testing.T, names ...string) {
+	t.Helper()
+	for _, u := range bounds.Probe().NotEnforced {
+		if slices.Contains(names, u.Limit) {
+			t.Skipf("NO LIMITS TESTED: %s: %s", u.Limit, u.Reason)
+		}
+	}
+}
+
+// noGroups checks that no cgroup with limits is left of a session.
+func noGroups(t *testing.T, id string) {
+	t.Helper()
+	for _, root := range bounds.Roots() {
+		dir := filepath.Join(root, id)
+		testkit.Eventually(t, dir+" is removed", func() bool {
+			_, err := os.Stat(dir)
+			return os.IsNotExist(err)
+		})
+	}
+}
+
+// fill is a command that takes memory, in mebibytes, in one process.
+func fill(mebibytes int) string {
+	return "perl -e '$x = \"x\" x (" + strconv.Itoa(mebibytes) + " << 20); print length $x'"
+}
+
+func TestMemoryLimit(t *testing.T) {
+	d := limited(t, api.SessionCreateParams{Shell: "bash", Limits: &api.Limits{MemoryBytes: ptr(int64(48 << 20))}})
+	d.mustRun("kept=1")
+	out, oc := d.runText(api.ExecParams{Command: fill(12)})
+	if oc.ExitCode != 0 || oc.OOMKilled || out != strconv.Itoa(12<<20) || oc.Usage.MemoryPeakBytes < 12<<20 {
+		t.Fatalf("within the limit: %q, %+v", out, oc)
+	}
+	// Of a pipeline, only the process that takes the memory dies.
+	out, oc = d.runText(api.ExecParams{Command: "echo before; " + fill(200) + " | cat; echo ${PIPESTATUS[0]} $kept"})
+	if out != "before\n137 1\n" || !oc.OOMKilled || oc.OOM == nil || oc.OOM.LimitBytes != 48<<20 {
+		t.Fatalf("beyond the limit: %q, %+v, %+v", out, oc, oc.OOM)
+	}
+	if oc.OOM.PID > 0 && (oc.OOM.Command != "perl" || oc.OOM.RSSBytes < 12<<20) {
+		t.Errorf("victim = %+v", oc.OOM)
+	}
+	t.Logf("victim: %+v", oc.OOM)
+	if _, oc = d.runText(api.ExecParams{Command: "true"}); oc.OOMKilled {
+		t.Errorf("a later command reports it again: %+v", oc.OOM)
+	}
+	// Beside the shell.
+	_, oc = d.runText(api.ExecParams{Argv: []string{"perl", "-e", `$x = "x" x (200 << 20)`}})
+	if oc.ExitCode != 137 || !oc.OOMKilled || oc.Signal != "SIGKILL" {
+		t.Errorf("argv: %+v", oc)
+	}
+	// In a background job, while nothing else runs.
+	job := filepath.Join(t.TempDir(), "job")
+	d.mustRun("(" + fill(200) + "; echo $? > " + job + ") >/dev/null 2>&1 &")
+	testkit.Eventually(t, "the job has ended", func() bool { return fileHas(job, "137") })
+	// In the shell itself: the session goes on.
+	_, oc = d.runText(api.ExecParams{Command: `x=$(printf '%*s' 1000000 ''); while :; do x=$x$x; done`})
+	if !oc.OOMKilled || !oc.ShellRestarted {
+		t.Fatalf("shell: %+v", oc)
+	}
+	if out := d.mustRun("echo $kept"); out != "1\n" {
+		t.Errorf("the session after the death of its shell: %q", out)
+	}
+	// The new shell is limited too.
+	if _, oc = d.runText(api.ExecParams{Command: fill(200)}); !oc.OOMKilled {
+		t.Errorf("after the restart: %+v", oc)
+	}
+}
+
+func fileHas(path, text string) bool {
+	got, _ := os.ReadFile(path)
+	return strings.Contains(string(got), text)
+}
+
+func TestMemoryLimitOfCommand(t *testing.T) {
+	d := limited(t, api.SessionCreateParams{Shell: "bash"})
+	few := &api.CommandLimits{MemoryBytes: ptr(int64(32 << 20))}
+	for _, p := range []api.ExecParams{
+		{Command: fill(100), Limits: few},
+		{Argv: []string{"perl", "-e", `$x = "x" x (100 << 20)`}, Limits: few},
+	} {
+		_, oc := d.runText(p)
+		if !oc.OOMKilled || oc.OOM.LimitBytes != 32<<20 || oc.Limits == nil || len(oc.Limits.Enforced) != 1 {
+			t.Errorf("%v: %+v", p, oc)
+		}
+	}
+	// The next command has its own limits, which are none; the shell came back.
+	if out, oc := d.runText(api.ExecParams{Command: fill(100)}); oc.OOMKilled || out != strconv.Itoa(100<<20) {
+		t.Errorf("without limits: %q %+v", out, oc)
+	}
+}
+
+func TestPidsLimit(t *testing.T) {
+	d := limited(t, api.SessionCreateParams{Shell: "bash", Limits: &api.Limits{Pids: ptr(int64(12))}})
+	_, oc := d.runText(api.ExecParams{Command: "perl -e 'for (1..16) { $p = fork; sleep 60 if defined $p && !$p; push @p, $p if $p } kill 9, @p; print scalar @p'", TimeoutS: ptr(60.0)})
+	if oc.Usage.ForksRefused == 0 || oc.TimedOut {
+		t.Errorf("session: %+v", oc)
+	}
+	if out := d.mustRun("echo lives"); out != "lives\n" {
+		t.Errorf("afterwards: %q", out)
+	}
+	// One process is enough for a program that forks none.
+	if out, oc := d.runText(api.ExecParams{Command: "/bin/echo one", Limits: &api.CommandLimits{Pids: ptr(int64(1))}}); out != "one\n" || oc.Usage.ForksRefused != 0 {
+		t.Errorf("pids 1: %q %+v", out, oc)
+	}
+	_, oc = d.runText(api.ExecParams{Argv: []string{"sh", "-c", "/bin/true; /bin/true"}, Limits: &api.CommandLimits{Pids: ptr(int64(1))}})
+	if oc.Usage.ForksRefused == 0 || oc.ExitCode == 0 {
+		t.Errorf("argv with pids 1: %+v", oc)
+	}
+}
+
+// With a fifth of a processor, a command takes a multiple of its own processor time.
+func TestCPULimit(t *testing.T) {
+	d := limited(t, api.SessionCreateParams{Shell: "bash", Limits: &api.Limits{CPUs: ptr(0.2)}})
+	spin := "perl -e '1 while times < 0.3'" // seconds of processor time
+	_, oc := d.runText(api.ExecParams{Command: spin})
+	if used := oc.Usage.UserMS + oc.Usage.SystemMS; oc.Usage.ThrottledMS == 0 || oc.DurationMS < 2*used {
+		t.Errorf("used %d ms in %d ms, throttled for %d ms", used, oc.DurationMS, oc.Usage.ThrottledMS)
+	}
+	if err := d.set(link.SetParams{Limits: &api.Limits{CPUs: ptr(0.0)}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, oc = d.runText(api.ExecParams{Command: spin}); oc.Usage.ThrottledMS != 0 {
+		t.Errorf("without the limit: %+v", oc.Usage)
+	}
+}
+
+func (d *daemon) set(p link.SetParams) error {
+	var info link.SessionInfo
+	_, err := d.conn.Call(context.Background(), link.Set.With(&p, nil, &info))
+	return err
+}
+
+// runText runs a command and returns its stdout.
+func (d *daemon) runText(p api.ExecParams) (string, api.ExecOutcome) {
+	d.t.Helper()
+	p.SessionID = d.id
+	var res link.RunResult
+	body, err := d.conn.Call(context.Background(), link.ExecRun.With(&link.ExecParams{ExecParams: p}, nil, &res))
+	if err != nil {
+		d.t.Fatalf("%v: %v", p, err)
+	}
+	return string(body[:res.StdoutLen]), res.ExecOutcome
+}
+
+func (d *daemon) mustRun(command string) string {
+	d.t.Helper()
+	out, oc := d.runText(api.ExecParams{Command: command})
+	if oc.ExitCode != 0 {
+		d.t.Fatalf("%s: %+v", command, oc)
+	}
+	return out
+}
