@@ -41,7 +41,7 @@ func (a *app) topCommand() *cobra.Command {
 	var once, json bool
 	cmd := &cobra.Command{
 		Use:     "top",
-		GroupID: groupSessions,
+		GroupID: groupCommands,
 		Short:   "Show what the sessions use, as it changes",
 		Long: `Show the processor time, memory, processes and disk traffic of each session and its running
 command. The table is drawn again every 2 seconds until Ctrl-C; if stdout is not a terminal, each

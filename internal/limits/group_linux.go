@@ -468,4 +468,3 @@ func rmdir(dir string) error {
 	}
 	return nil
 }
-
