@@ -224,3 +224,11 @@ func checkLimits(l *Limits, mode LimitsMode, lifetime *float64) error {
 	}
 	return mode.check()
 }
+
+func checkSeconds(field string, s *float64) error {
+	// A year is longer than any caller waits, and keeps durations from overflowing.
+	if s != nil && (*s < 0 || *s > 366*24*3600 || *s != *s) {
+		return InvalidParam(field, "must be a number of seconds from 0 (none) to one year")
+	}
+	return nil
+}

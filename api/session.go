@@ -478,14 +478,6 @@ func checkEnds(lifetime, idle *float64) error {
 	return checkSeconds("idle_timeout_s", idle)
 }
 
-func checkSeconds(field string, s *float64) error {
-	// A year is longer than any caller waits, and keeps durations from overflowing.
-	if s != nil && (*s < 0 || *s > 366*24*3600 || *s != *s) {
-		return InvalidParam(field, "must be a number of seconds from 0 (none) to one year")
-	}
-	return nil
-}
-
 // checkDir rejects a relative directory: it would be relative to the daemon's directory,
 // not to the caller's.
 func checkDir(dir string) error {
