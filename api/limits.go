@@ -12,7 +12,8 @@ const (
 	LimitCommands  = "commands"
 )
 
-// LimitsMode says what happens to a limit that the place of a session cannot enforce.
+// LimitsMode says what happens to a limit that the place of a session cannot enforce. In a call, it is
+// for the limits that the call names; in the configuration, for those that the configuration sets.
 type LimitsMode string
 
 // The two modes.
@@ -76,26 +77,22 @@ type LimitReport struct {
 
 // SessionLimits are the limits of a session and what is in force of them. A limit of 0 is none.
 type SessionLimits struct {
-	CPUs        float64    `json:"cpus,omitempty"`         // processors
-	MemoryBytes int64      `json:"memory_bytes,omitempty"` // memory of all processes together
-	Pids        int64      `json:"pids,omitempty"`         // processes and threads
-	OpenFiles   int64      `json:"open_files,omitempty"`   // open files of each process
-	FileBytes   int64      `json:"file_bytes,omitempty"`   // size of the largest file
-	OutputBytes int64      `json:"output_bytes,omitempty"` // output of each command
-	LifetimeS   float64    `json:"lifetime_s,omitempty"`   // seconds until the session ends
-	Commands    int64      `json:"commands,omitempty"`     // commands that the session runs
-	Mode        LimitsMode `json:"mode"`                   // require or best-effort
+	CPUs        float64 `json:"cpus,omitempty"`         // processors
+	MemoryBytes int64   `json:"memory_bytes,omitempty"` // memory of all processes together
+	Pids        int64   `json:"pids,omitempty"`         // processes and threads
+	OpenFiles   int64   `json:"open_files,omitempty"`   // open files of each process
+	FileBytes   int64   `json:"file_bytes,omitempty"`   // size of the largest file
+	OutputBytes int64   `json:"output_bytes,omitempty"` // output of each command
+	LifetimeS   float64 `json:"lifetime_s,omitempty"`   // seconds until the session ends
+	Commands    int64   `json:"commands,omitempty"`     // commands that the session runs
 	LimitReport
 }
 
 // Report returns the limits with what is in force of them.
-func (l Limits) Report(mode LimitsMode, report LimitReport) *SessionLimits {
-	if mode == "" {
-		mode = LimitsRequire
-	}
+func (l Limits) Report(report LimitReport) *SessionLimits {
 	return &SessionLimits{
 		CPUs: value(l.CPUs), MemoryBytes: value(l.MemoryBytes), Pids: value(l.Pids), OpenFiles: value(l.OpenFiles), FileBytes: value(l.FileBytes),
-		OutputBytes: value(l.OutputBytes), LifetimeS: value(l.LifetimeS), Commands: value(l.Commands), Mode: mode, LimitReport: report,
+		OutputBytes: value(l.OutputBytes), LifetimeS: value(l.LifetimeS), Commands: value(l.Commands), LimitReport: report,
 	}
 }
 
@@ -167,6 +164,20 @@ func pick[T any](to **T, from *T) {
 
 // IsZero reports whether no limit is set.
 func (l Limits) IsZero() bool { return l == Limits{} }
+
+// Names returns the names of the limits that are set.
+func (l Limits) Names() (names []string) {
+	l.Each(func(name string, _ float64) { names = append(names, name) })
+	return names
+}
+
+// Required returns the names of the limits that a call with this mode must get.
+func (l Limits) Required(mode LimitsMode) []string {
+	if mode == LimitsBestEffort {
+		return nil
+	}
+	return l.Names()
+}
 
 // Of returns the limits of a command as those of a session.
 func (l *CommandLimits) Of() Limits {

@@ -137,8 +137,9 @@ type SessionCreateParams struct {
 	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
 	// Limits bound what the session may use. session.info reports what is in force.
 	Limits *Limits `json:"limits,omitempty"`
-	// LimitsMode is require or best-effort: whether a limit that the place cannot enforce is the
-	// error LIMIT_UNAVAILABLE, or only reported. Absent: the daemon's limits_mode.
+	// LimitsMode is for the limits of this call: require (default), so that one which the place
+	// cannot enforce is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only
+	// reports it. Limits of the configuration have their own limits_mode.
 	LimitsMode LimitsMode `json:"limits_mode,omitempty"`
 }
 
@@ -252,7 +253,7 @@ type SessionSetParams struct {
 	// file_bytes can only become smaller, because the kernel lets a process that runs raise
 	// neither.
 	Limits *Limits `json:"limits,omitempty"`
-	// LimitsMode is as in session.create. Absent: that of the session.
+	// LimitsMode is as in session.create.
 	LimitsMode LimitsMode `json:"limits_mode,omitempty"`
 }
 

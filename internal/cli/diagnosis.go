@@ -21,6 +21,7 @@ import (
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/limits"
 	"github.com/trl-dev/trl/internal/version"
 )
 
@@ -55,6 +56,7 @@ func (a *app) diagnose(cmd *cobra.Command) *diagnosis {
 	shells := append([]finding(nil), d.findings[at:]...)
 	d.findings = d.findings[:at]
 	d.platform(enforcement, info)
+	d.sessionLimits(cmd.Context(), c)
 	d.findings = append(d.findings, shells...)
 	return d
 }
@@ -238,6 +240,40 @@ func (d *diagnosis) shells(ctx context.Context, c *client.Client) (enforcement s
 		d.check("Shells", s.name, fmt.Sprintf("%s, %s, session and command in %s", s.path, s.version(), ui.Span(took)), err)
 	}
 	return enforcement
+}
+
+// sessionLimits tries the limits that need a cgroup on a real session, and reports what enforces them.
+func (d *diagnosis) sessionLimits(ctx context.Context, c *client.Client) {
+	const section = "Limits of sessions"
+	ctx, cancel := context.WithTimeout(ctx, shellCheckTimeout)
+	defer cancel()
+	cpus, memory, pids := 1.0, int64(256<<20), int64(100)
+	made, err := c.SessionCreate(ctx, api.SessionCreateParams{
+		Shell: api.NoShell, WorkingDir: "/", Ephemeral: true,
+		Limits: &api.Limits{CPUs: &cpus, MemoryBytes: &memory, Pids: &pids}, LimitsMode: api.LimitsBestEffort,
+	})
+	if err != nil {
+		d.add(section, "session", verdictNote, err.Error())
+		return
+	}
+	defer func() {
+		_, _ = c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: made.SessionID, Force: true})
+	}()
+	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: made.SessionID})
+	if err != nil || info.Limits == nil {
+		d.add(section, "session", verdictNote, "its limits are not known")
+		return
+	}
+	for _, e := range info.Limits.Enforced {
+		verdict := verdictOK
+		if e.Mechanism == limits.MechanismWeak {
+			verdict = verdictNote
+		}
+		d.add(section, e.Limit, verdict, e.Mechanism)
+	}
+	for _, u := range info.Limits.NotEnforced {
+		d.add(section, u.Limit, verdictNote, "not enforced: "+u.Reason)
+	}
 }
 
 // shellsOnly lists the shells if there is no daemon to try them.

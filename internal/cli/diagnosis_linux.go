@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -38,28 +37,6 @@ func (d *diagnosis) platform(enforcement string, info api.SystemInfoResult) {
 	default:
 		d.add(section, "cgroup", verdictNote, "no cgroup v2 tree that the daemon may write to; sessions are killed process by process")
 	}
-	if info.PID != 0 {
-		d.enforcedLimits(info.Capabilities)
-	}
-}
-
-// enforcedLimits reports which limits of sessions the daemon can enforce.
-func (d *diagnosis) enforcedLimits(capabilities []string) {
-	const section = "Limits of sessions"
-	for _, limit := range []string{api.LimitCPUs, api.LimitMemory, api.LimitPids} {
-		by := ""
-		for _, c := range capabilities {
-			if rest, ok := strings.CutPrefix(c, "limit."+limit+":"); ok {
-				by = rest
-			}
-		}
-		if by == "" {
-			d.add(section, limit, verdictNote, "not enforced: the daemon has no cgroup with this controller; run it as a systemd unit with Delegate=yes (dist/systemd), or as root")
-			continue
-		}
-		d.add(section, limit, verdictOK, by)
-	}
-	d.add(section, api.LimitOpenFiles+", "+api.LimitFileBytes, verdictOK, "rlimit")
 }
 
 // inMemory reports whether dir, or its nearest existing parent, is on a file system in memory.

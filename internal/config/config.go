@@ -37,7 +37,7 @@ type Config struct {
 	KeepSessions       bool    `key:"keep_sessions" kind:"bool" doc:"keep the sessions alive when the daemon stops; the next daemon finds them"`
 
 	// Limits of sessions: the defaults, and the most that a caller may choose.
-	LimitsMode          string  `key:"limits_mode" kind:"mode" doc:"require: a limit that cannot be enforced is an error; best-effort: it is only reported"`
+	LimitsMode          string  `key:"limits_mode" kind:"mode" doc:"for the limits below: require refuses sessions whose limits cannot be enforced; best-effort only reports it"`
 	LimitCPUs           float64 `key:"limit_cpus" kind:"number" max:"10000" doc:"processors that one session may use; 0 = no limit"`
 	LimitMemoryBytes    int64   `key:"limit_memory_bytes" kind:"bytes" doc:"bytes of memory that one session may use; 0 = no limit"`
 	LimitPids           int64   `key:"limit_pids" kind:"count" doc:"processes and threads that one session may have; 0 = no limit"`
@@ -139,7 +139,7 @@ func base() Config {
 		MaxCommands:        0,
 		MaxParallel:        64,
 		MaxQueued:          64,
-		LimitsMode:         string(api.LimitsRequire),
+		LimitsMode:         string(api.LimitsBestEffort),
 		MinFreeMemoryBytes: 64 << 20,
 		MinFreeProcesses:   64,
 		MinFreeDiskBytes:   16 << 20,

@@ -62,9 +62,6 @@ func RemoveAt([]string, string) error { return nil }
 // Roots is empty.
 func Roots() []string { return nil }
 
-// Prepare does nothing.
-func Prepare() error { return nil }
-
 // VictimScore is for Linux.
 const VictimScore = 0
 
@@ -76,15 +73,6 @@ func Prefer([]int) {}
 
 // LastOOM returns an unknown process.
 func LastOOM(string) api.OOMKill { return api.OOMKill{} }
-
-// Probe says that only the limits of processes are there.
-func Probe() api.LimitReport {
-	report := api.LimitReport{Enforced: []api.EnforcedLimit{}, NotEnforced: []api.UnenforcedLimit{}}
-	for _, limit := range []string{api.LimitCPUs, api.LimitMemory, api.LimitPids} {
-		report.NotEnforced = append(report.NotEnforced, api.UnenforcedLimit{Limit: limit, Reason: errNoGroups.Error()})
-	}
-	return report
-}
 
 // weakRlimits is empty: the limits of macOS for memory and processes do not do what they say.
 func weakRlimits(api.Limits, map[string]bool) []rlimit { return nil }

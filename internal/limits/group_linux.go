@@ -71,6 +71,9 @@ func moveAll(from, to string) error {
 			return nil
 		}
 		for _, pid := range pids {
+			if pid == "0" { // of another pid namespace; to the kernel, 0 is the caller
+				return errors.New(from + ": has a process that is not visible here")
+			}
 			if err := put(to, "cgroup.procs", pid); err != nil && !errors.Is(err, unix.ESRCH) {
 				return err
 			}
@@ -162,6 +165,9 @@ func (g *Group) Watch() {
 // Set enforces one limit that needs a cgroup; 0 removes it. It returns the mechanism.
 func (g *Group) Set(limit string, value float64) (mechanism string, err error) {
 	controller := controllers[limit]
+	if value == 0 && g.isFree(controller) {
+		return "", nil
+	}
 	if g.parent != nil {
 		if err := g.parent.Split(); err != nil {
 			return "", err
@@ -172,9 +178,6 @@ func (g *Group) Set(limit string, value float64) (mechanism string, err error) {
 	if err != nil {
 		var v1Err error
 		mechanism = MechanismV1
-		if value == 0 && g.hasNone(controller) {
-			return mechanism, nil
-		}
 		if dir, v1Err = g.dirFor(controller); v1Err != nil {
 			if errors.Is(v1Err, errNoController) {
 				return "", err
@@ -185,11 +188,15 @@ func (g *Group) Set(limit string, value float64) (mechanism string, err error) {
 	return mechanism, write(dir, controller, mechanism == MechanismV2, value)
 }
 
-func (g *Group) hasNone(controller string) bool {
+// isFree reports that there is no group whose limit could be removed.
+func (g *Group) isFree(controller string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.v1[controller] == ""
+	return g.v1[controller] == "" && (g.tracked == "" || !exists(g.tracked, limitFiles[controller]))
 }
+
+// limitFiles are the files of the v2 tree that hold a limit, by controller.
+var limitFiles = map[string]string{"cpu": "cpu.max", "memory": "memory.max", "pids": "pids.max"}
 
 func write(dir, controller string, v2 bool, value float64) error {
 	whole := "max"
@@ -241,7 +248,7 @@ func (g *Group) v2For(controller string) (string, error) {
 	if g.tracked == "" {
 		return "", errors.New("there is no cgroup v2 tree that TRL may write to; " + advice)
 	}
-	file := map[string]string{"cpu": "cpu.max", "memory": "memory.max", "pids": "pids.max"}[controller]
+	file := limitFiles[controller]
 	if !exists(g.tracked, file) {
 		if !slices.Contains(strings.Fields(string(content(baseOf(g.tracked), "cgroup.controllers"))), controller) {
 			return "", errors.New("the cgroup of TRL has no controller " + controller + "; " + advice)
@@ -257,7 +264,7 @@ func (g *Group) v2For(controller string) (string, error) {
 }
 
 // advice says how to get limits.
-const advice = "run the daemon as a systemd unit with Delegate=yes (dist/systemd), or as root"
+const advice = "run the daemon as a unit of systemd 254 or later with Delegate=yes and DelegateSubgroup=trl-daemon (dist/systemd)"
 
 // dirFor returns the directory of a controller of cgroup v1, and makes it if necessary.
 func (g *Group) dirFor(controller string) (string, error) {

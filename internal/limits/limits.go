@@ -59,15 +59,15 @@ type Plan struct {
 }
 
 // Apply enforces the limits of a session or of a command with its group, as far as that is possible.
-// Limits in elsewhere are enforced by the place. With best effort, processes get limits of their own
-// in place of those that a cgroup cannot enforce.
-func Apply(g *Group, l api.Limits, mode api.LimitsMode, elsewhere []api.EnforcedLimit) (Plan, error) {
+// Limits in elsewhere are enforced by the place. It returns an error if a required limit cannot be
+// enforced. In place of other limits that a cgroup cannot enforce, processes get limits of their own.
+func Apply(g *Group, l api.Limits, required []string, elsewhere []api.EnforcedLimit) (Plan, error) {
 	p := Plan{Report: api.LimitReport{Enforced: []api.EnforcedLimit{}, NotEnforced: []api.UnenforcedLimit{}}}
 	done := map[string]string{}
 	for _, e := range elsewhere {
 		done[e.Limit] = e.Mechanism
 	}
-	missing := map[string]bool{}
+	missing, refused := map[string]bool{}, false
 	l.Each(func(limit string, value float64) {
 		mechanism := done[limit]
 		var err error
@@ -83,6 +83,7 @@ func Apply(g *Group, l api.Limits, mode api.LimitsMode, elsewhere []api.Enforced
 		switch {
 		case err != nil:
 			missing[limit] = true
+			refused = refused || slices.Contains(required, limit)
 			p.Report.NotEnforced = append(p.Report.NotEnforced, api.UnenforcedLimit{Limit: limit, Reason: err.Error()})
 		case value > 0:
 			p.Report.Enforced = append(p.Report.Enforced, api.EnforcedLimit{Limit: limit, Mechanism: mechanism})
@@ -96,8 +97,8 @@ func Apply(g *Group, l api.Limits, mode api.LimitsMode, elsewhere []api.Enforced
 	if len(missing) == 0 {
 		return p, nil
 	}
-	if mode != api.LimitsBestEffort {
-		return p, unavailableError(p.Report)
+	if refused {
+		return p, unavailableError(p.Report, required)
 	}
 	for _, r := range weakRlimits(l, missing) {
 		p.Rlimits = append(p.Rlimits, confine.Rlimit{Resource: r.resource, Max: r.max})
@@ -107,12 +108,14 @@ func Apply(g *Group, l api.Limits, mode api.LimitsMode, elsewhere []api.Enforced
 	return p, nil
 }
 
-// unavailableError is the error of a required limit that cannot be enforced.
-func unavailableError(report api.LimitReport) error {
-	first := report.NotEnforced[0]
+// unavailableError is the error of required limits that cannot be enforced. It names the first one.
+func unavailableError(report api.LimitReport, required []string) error {
+	var first api.UnenforcedLimit
 	reasons := map[string]any{}
-	for _, u := range report.NotEnforced {
-		reasons[u.Limit] = u.Reason
+	for _, u := range slices.Backward(report.NotEnforced) {
+		if slices.Contains(required, u.Limit) {
+			first, reasons[u.Limit] = u, u.Reason
+		}
 	}
 	e := api.Errorf(api.CodeLimitUnavailable, "limit %s cannot be enforced: %s; or accept that with limits_mode best-effort", first.Limit, first.Reason)
 	e.Details = map[string]any{"limits": reasons}

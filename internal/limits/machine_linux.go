@@ -39,7 +39,7 @@ func removeDirs(dirs []string) error {
 		for {
 			// A v1 group announces neither that it is empty nor can it be killed as a whole.
 			for _, pid := range procsBelow(dir) {
-				if pid != os.Getpid() {
+				if pid > 0 && pid != os.Getpid() {
 					_ = unix.Kill(pid, unix.SIGKILL)
 				}
 			}
@@ -113,53 +113,30 @@ func enable(dir string) error {
 	return enableIn(dir)
 }
 
+// enableIn turns the controllers on for the groups below dir. It refuses that for a group that has
+// processes, before the kernel may do it: turning on cpu or pids there would make the group threaded,
+// and groups below it could take no processes any more. Only the root of the tree is exempt.
 func enableIn(dir string) error {
 	on := strings.Fields(string(content(dir, "cgroup.subtree_control")))
 	for _, controller := range strings.Fields(string(content(dir, "cgroup.controllers"))) {
 		if slices.Contains(on, controller) || controller != "cpu" && controller != "memory" && controller != "pids" {
 			continue
 		}
-		if err := put(dir, "cgroup.subtree_control", "+"+controller); err != nil {
+		var err error
+		if exists(dir, "cgroup.type") && len(content(dir, "cgroup.procs")) > 0 {
+			err = unix.EBUSY
+		} else {
+			err = put(dir, "cgroup.subtree_control", "+"+controller)
+		}
+		if err != nil {
 			why := err.Error()
 			if errors.Is(err, unix.EBUSY) {
-				why = "it has processes of others, and the kernel limits only groups of groups"
+				why = "it has processes of its own"
 			}
 			return errors.New("the controller " + controller + " cannot be turned on in the cgroup " + dir + ": " + why + "; " + advice)
 		}
 	}
 	return nil
-}
-
-// Prepare moves this process into a group of its own if systemd has delegated its group, because only
-// a group without processes can pass controllers on. The daemon calls it once, before it starts
-// others.
-func Prepare() error {
-	for _, base := range process.OwnCgroups("") {
-		if !delegated(base) || filepath.Base(base) == process.DaemonCgroup {
-			continue
-		}
-		leaf := filepath.Join(base, process.DaemonCgroup)
-		if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			return err
-		}
-		if err := moveAll(base, leaf); err != nil {
-			return err
-		}
-		return enableIn(base)
-	}
-	return nil
-}
-
-// delegated reports whether systemd has handed the group over; see "Delegate=" in
-// systemd.resource-control(5).
-func delegated(dir string) bool {
-	var value [8]byte
-	for _, name := range []string{"user.delegate", "trusted.delegate"} {
-		if n, err := unix.Getxattr(dir, name, value[:]); err == nil && string(value[:n]) == "1" {
-			return true
-		}
-	}
-	return false
 }
 
 // VictimScore is the oom_score_adj of the processes of commands in a session with a memory limit: the
@@ -208,27 +185,4 @@ func setRlimit(pid, resource int, value uint64) error {
 		return nil
 	}
 	return err
-}
-
-// Probe says what this process could enforce: a mechanism for each limit, or why not.
-func Probe() api.LimitReport {
-	report := api.LimitReport{Enforced: []api.EnforcedLimit{}, NotEnforced: []api.UnenforcedLimit{}}
-	id := "probe-" + strconv.Itoa(os.Getpid())
-	tracked, _ := process.NewCgroup(id)
-	g := NewGroup(id, tracked)
-	for _, limit := range []string{api.LimitCPUs, api.LimitMemory, api.LimitPids} {
-		value := map[string]float64{api.LimitCPUs: 1, api.LimitMemory: 1 << 30, api.LimitPids: 100}[limit]
-		mechanism, err := g.Set(limit, value)
-		if err != nil {
-			report.NotEnforced = append(report.NotEnforced, api.UnenforcedLimit{Limit: limit, Reason: err.Error()})
-			continue
-		}
-		report.Enforced = append(report.Enforced, api.EnforcedLimit{Limit: limit, Mechanism: mechanism})
-	}
-	_ = g.Remove()
-	if tracked != nil {
-		_ = tracked.Remove()
-		tracked.Close()
-	}
-	return report
 }

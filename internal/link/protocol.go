@@ -120,6 +120,8 @@ type CreateParams struct {
 	// Enforced are the limits of Params.Limits that the place itself enforces, such as a container
 	// that was made for the session.
 	Enforced []api.EnforcedLimit `json:"enforced,omitempty"`
+	// Required are the names of those limits without which the session must not be created.
+	Required []string `json:"required,omitempty"`
 }
 
 // RecordFile is the name of the file with the recording of a session.
@@ -144,9 +146,10 @@ type SetParams struct {
 	Name *string   `json:"name,omitempty"`
 	Tags *[]string `json:"tags,omitempty"`
 	Ends
-	// Limits are all limits of the session from now on, if they change.
-	Limits *api.Limits    `json:"limits,omitempty"`
-	Mode   api.LimitsMode `json:"limits_mode,omitempty"`
+	// Limits replace those limits of the session that are given.
+	Limits *api.Limits `json:"limits,omitempty"`
+	// Required are the names of those limits without which the change must not happen.
+	Required []string `json:"required,omitempty"`
 }
 
 // Limits are the parts of the configuration that a runner enforces.

@@ -24,8 +24,9 @@ type Cgroup struct {
 	fd   int // of the directory; it refers to this one even if another gets its name
 }
 
-// DaemonCgroup is the name of the group into which the daemon moves itself when its own group is
-// delegated to it. The groups of sessions are beside it.
+// DaemonCgroup is the name of the group in which systemd starts the daemon, below the group that it
+// delegates: DelegateSubgroup= in systemd.resource-control(5). The groups of sessions are beside it,
+// because the kernel limits only groups below a group without processes.
 const DaemonCgroup = "trl-daemon"
 
 // removeWithin limits how long Remove waits for the last process to end.

@@ -20,11 +20,11 @@ type bounds struct {
 	// changing is held by session.set, which takes several steps.
 	changing sync.Mutex
 
-	mu     sync.Mutex
-	limits api.Limits          // guarded by mu
-	mode   api.LimitsMode      // guarded by mu
-	place  []api.EnforcedLimit // guarded by mu; what the place enforces
-	plan   limits.Plan         // guarded by mu
+	mu       sync.Mutex
+	limits   api.Limits          // guarded by mu
+	required []string            // guarded by mu; the limits without which the session must not go on
+	place    []api.EnforcedLimit // guarded by mu; what the place enforces
+	plan     limits.Plan         // guarded by mu
 }
 
 // get returns the limits and how they are enforced.
@@ -55,14 +55,14 @@ func (r *Runner) newGroups(p link.CreateParams) (fd int, err error) {
 	if len(p.Enforced) > 0 {
 		r.group.Observe()
 	}
-	plan, err := limits.Apply(r.group, *p.Params.Limits, p.Params.LimitsMode, p.Enforced)
+	plan, err := limits.Apply(r.group, *p.Params.Limits, p.Required, p.Enforced)
 	if err != nil {
 		r.removeGroups()
 		return 0, err
 	}
 	b := &r.bounds
 	b.mu.Lock()
-	b.limits, b.mode, b.place, b.plan = *p.Params.Limits, p.Params.LimitsMode, p.Enforced, plan
+	b.limits, b.required, b.place, b.plan = *p.Params.Limits, p.Required, p.Enforced, plan
 	b.mu.Unlock()
 	return r.cgroup.FD(), nil
 }
@@ -93,16 +93,19 @@ func (r *Runner) confinement(g *limits.Group, more ...confine.Rlimit) *confine.C
 }
 
 // change carries out session.set with limits.
-func (r *Runner) change(changes api.Limits, mode api.LimitsMode) error {
+func (r *Runner) change(changes api.Limits, required []string) error {
 	b := &r.bounds
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	b.mu.Lock()
-	before, beforeMode, place := b.limits, b.mode, b.place
-	b.mu.Unlock()
-	if mode == "" {
-		mode = beforeMode
+	before, place := b.limits, b.place
+	changed := changes.Names()
+	for _, name := range b.required {
+		if !slices.Contains(changed, name) {
+			required = append(required, name)
+		}
 	}
+	b.mu.Unlock()
 	for _, l := range []struct {
 		name     string
 		old, new *int64
@@ -112,18 +115,12 @@ func (r *Runner) change(changes api.Limits, mode api.LimitsMode) error {
 		}
 	}
 	for _, e := range place {
-		var err error
-		changes.Each(func(limit string, _ float64) {
-			if limit == e.Limit {
-				err = api.Errorf(api.CodeLimitUnavailable, "limit %s: is enforced by %s and cannot change while the session lives", limit, e.Mechanism)
-			}
-		})
-		if err != nil {
-			return err
+		if slices.Contains(changed, e.Limit) {
+			return api.Errorf(api.CodeLimitUnavailable, "limit %s: is enforced by %s and cannot change while the session lives", e.Limit, e.Mechanism)
 		}
 	}
 	after := before.Over(&changes)
-	plan, err := limits.Apply(r.group, after, mode, place)
+	plan, err := limits.Apply(r.group, after, required, place)
 	if err == nil {
 		err = r.group.MoveTracked()
 	}
@@ -135,11 +132,11 @@ func (r *Runner) change(changes api.Limits, mode api.LimitsMode) error {
 	}
 	if err != nil {
 		none := withoutCgroups(before)
-		_, _ = limits.Apply(r.group, none, api.LimitsBestEffort, place)
+		_, _ = limits.Apply(r.group, none, nil, place)
 		return err
 	}
 	b.mu.Lock()
-	b.limits, b.mode, b.plan = after, mode, plan
+	b.limits, b.required, b.plan = after, required, plan
 	b.mu.Unlock()
 	return nil
 }
@@ -166,7 +163,7 @@ func (r *Runner) limitsInfo() *api.SessionLimits {
 	if b.limits.IsZero() {
 		return nil
 	}
-	return b.limits.Report(b.mode, b.plan.Report)
+	return b.limits.Report(b.plan.Report)
 }
 
 // maxCommandsLocked is how many commands the session may run; 0 for any number.
@@ -249,7 +246,7 @@ func (m *meter) enter(e *Exec, own api.Limits) error {
 	name := "c-" + e.ID[2:] // not the id: that names a program beside the shell
 	g := &commandGroup{tracked: r.cgroup.Sub(name)}
 	g.group = r.group.Sub(name, g.tracked)
-	plan, err := limits.Apply(g.group, own, e.params.LimitsMode, nil)
+	plan, err := limits.Apply(g.group, own, own.Required(e.params.LimitsMode), nil)
 	if err == nil {
 		err = g.group.Adopt(r.shell.PID())
 	}
@@ -361,7 +358,7 @@ func (b *beside) startBeside() (func(process.Spec) (*process.Process, error), er
 	b.group = r.group.Sub(b.id, b.cgroup)
 	var more []confine.Rlimit
 	if !own.IsZero() {
-		plan, err := limits.Apply(b.group, own, b.params.LimitsMode, nil)
+		plan, err := limits.Apply(b.group, own, own.Required(b.params.LimitsMode), nil)
 		if err != nil {
 			return nil, err
 		}

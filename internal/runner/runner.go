@@ -184,7 +184,7 @@ func (r *Runner) set(_ context.Context, p *link.SetParams) (*link.SessionInfo, e
 		if !r.isCreated() {
 			return nil, api.Errorf(api.CodeInternal, "session %q: not created", r.cfg.SessionID)
 		}
-		if err := r.change(*p.Limits, p.Mode); err != nil {
+		if err := r.change(*p.Limits, p.Required); err != nil {
 			return nil, err
 		}
 	}

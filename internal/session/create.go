@@ -19,7 +19,8 @@ func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.S
 	if err != nil {
 		return api.SessionInfo{}, err
 	}
-	if err := r.limit(&p); err != nil {
+	required, err := r.limit(&p)
+	if err != nil {
 		return api.SessionInfo{}, err
 	}
 	if r.config.Pressure != nil {
@@ -39,7 +40,7 @@ func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.S
 		timer := time.AfterFunc(limit, func() { cancel(s.tooSlow(limit)) })
 		defer timer.Stop()
 	}
-	if err := s.start(ctx, p, beside); err != nil {
+	if err := s.start(ctx, p, required, beside); err != nil {
 		r.release(s, p.Name)
 		return api.SessionInfo{}, startError(ctx, s, err)
 	}
@@ -185,7 +186,7 @@ func (r *Registry) admit(s *Session) bool {
 }
 
 // start starts the runner and in it the session, in the place of another runner if beside is one.
-func (s *Session) start(ctx context.Context, p api.SessionCreateParams, beside Runner) error {
+func (s *Session) start(ctx context.Context, p api.SessionCreateParams, required []string, beside Runner) error {
 	if p.Kind == "" {
 		p.Kind = api.KindShell
 	}
@@ -197,7 +198,7 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams, beside R
 	p.Runtime, p.Place, p.Beside, p.CreateTimeoutS, p.CreateID = "", nil, "", nil, "" // the rest is for the runner
 	spec.Params = p
 	create := link.CreateParams{
-		SessionID: s.id, Runtime: spec.Word, Params: p, CreatedAt: spec.CreatedAt, Limits: s.registry.config.Limits,
+		SessionID: s.id, Runtime: spec.Word, Params: p, CreatedAt: spec.CreatedAt, Limits: s.registry.config.Limits, Required: required,
 	}
 	if slices.Contains(p.Tags, api.TagDialogue) {
 		create.Limits.OutputBytes = max(create.Limits.OutputBytes, s.registry.config.DialogueOutput)

@@ -1,44 +1,45 @@
 package session
 
 import (
+	"slices"
+
 	"github.com/trl-dev/trl/api"
 )
 
-// limit completes the limits of a request for a session.
-func (r *Registry) limit(p *api.SessionCreateParams) error {
+// limit completes the limits of a request for a session. The maxima stand in for limits that neither
+// the caller nor the defaults set. It returns the names of the limits that must be enforced.
+func (r *Registry) limit(p *api.SessionCreateParams) (required []string, err error) {
 	asked := api.Limits{LifetimeS: p.LifetimeS}.Over(p.Limits)
-	all, err := r.bounded(r.config.DefaultLimits.Over(&asked), asked)
-	if err != nil {
-		return err
+	if err := r.tooMuch(asked); err != nil {
+		return nil, err
 	}
+	all := r.config.MaxLimits.Over(&r.config.DefaultLimits).Over(&asked)
 	p.LifetimeS = all.LifetimeS
-	if all.IsZero() || all == (api.Limits{LifetimeS: all.LifetimeS}) && p.Limits == nil {
-		p.Limits = nil // also for runners of an earlier version
-		return nil
+	if all == (api.Limits{LifetimeS: all.LifetimeS}) && p.Limits == nil {
+		return nil, nil // no limits for the runner, which may be of an earlier version
 	}
 	p.Limits = &all
-	if p.LimitsMode == "" {
-		p.LimitsMode = r.config.LimitsMode
-	}
-	return nil
+	return r.required(asked, p.LimitsMode), nil
 }
 
-// limitChange completes a change of limits.
-func (r *Registry) limitChange(p *api.SessionSetParams) error {
+// limitChange completes a change of limits. It returns the names of the limits that must be enforced.
+func (r *Registry) limitChange(p *api.SessionSetParams) (required []string, err error) {
 	asked := api.Limits{LifetimeS: p.LifetimeS}.Over(p.Limits)
 	if err := r.tooMuch(asked); err != nil {
-		return err
+		return nil, err
 	}
 	p.LifetimeS = asked.LifetimeS
-	return nil
+	return r.required(asked, p.LimitsMode), nil
 }
 
-// bounded returns the limits with the maxima in place of limits that are missing.
-func (r *Registry) bounded(all, asked api.Limits) (api.Limits, error) {
-	if err := r.tooMuch(asked); err != nil {
-		return all, err
+// required returns the names of the limits that a caller requires, and of those that the
+// configuration requires: best effort of a caller does not weaken these.
+func (r *Registry) required(asked api.Limits, mode api.LimitsMode) []string {
+	required := asked.Required(mode)
+	if r.config.LimitsMode == api.LimitsRequire {
+		required = slices.Concat(required, r.config.DefaultLimits.Names(), r.config.MaxLimits.Names())
 	}
-	return r.config.MaxLimits.Over(&all), nil
+	return required
 }
 
 // tooMuch returns an error for a limit above the maximum. No limit is more than any.

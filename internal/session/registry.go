@@ -44,7 +44,7 @@ type Config struct {
 	// Limits are passed on to the runners.
 	Limits link.Limits
 	// DefaultLimits are those of sessions whose creator chooses none, and MaxLimits the most that a
-	// caller may choose. LimitsMode is that of callers who do not choose.
+	// caller may choose. LimitsMode says whether these must be enforced.
 	DefaultLimits, MaxLimits api.Limits
 	LimitsMode               api.LimitsMode
 	// Pressure returns an error while the machine has no room for another session; nil: it always

@@ -12,7 +12,8 @@ import (
 // is called, and the old one is released when it has answered, so no two sessions ever have the
 // same name.
 func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) (api.SessionInfo, error) {
-	if err := r.limitChange(&p); err != nil {
+	required, err := r.limitChange(&p)
+	if err != nil {
 		return api.SessionInfo{}, err
 	}
 	s.settingMu.Lock()
@@ -26,7 +27,7 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 	}
 	ends := link.Ends{LifetimeS: p.LifetimeS, IdleTimeoutS: p.IdleTimeoutS}
 	var answer link.SessionInfo
-	_, err := s.call(ctx, link.Set.With(&link.SetParams{Name: p.Name, Tags: p.Tags, Ends: ends, Limits: p.Limits, Mode: p.LimitsMode}, nil, &answer))
+	_, err = s.call(ctx, link.Set.With(&link.SetParams{Name: p.Name, Tags: p.Tags, Ends: ends, Limits: p.Limits, Required: required}, nil, &answer))
 	if err == nil && (ends.LifetimeS != nil && answer.LifetimeS == nil || ends.IdleTimeoutS != nil && answer.IdleTimeoutS == nil) {
 		err = api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner is of an older version and cannot change the timeouts; create a new session", s.Label())
 	}

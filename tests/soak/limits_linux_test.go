@@ -20,12 +20,19 @@ import (
 
 func limit[T any](v T) *T { return &v }
 
-// needsLimits skips a test loudly if this machine cannot enforce limits with cgroups.
-func needsLimits(t *testing.T) {
+// needsLimits skips a test loudly if the daemon cannot enforce limits with cgroups.
+func needsLimits(t *testing.T, service *client.Client) {
 	t.Helper()
-	for _, u := range limits.Probe().NotEnforced {
+	info, err := service.SessionInfo(context.Background(), api.SessionInfoParams{
+		SessionID: create(t, service, api.SessionCreateParams{Limits: allLimits(), LimitsMode: api.LimitsBestEffort}).SessionID,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range info.Limits.NotEnforced {
 		t.Skipf("NO LIMITS TESTED: %s: %s", u.Limit, u.Reason)
 	}
+	destroy(t, service, info.SessionID)
 }
 
 // groupsOf returns the cgroups with limits of a session.
@@ -116,7 +123,7 @@ func TestLimitsWithoutCgroups(t *testing.T) {
 	service := trltest.Start(t, trltest.Env("TRL_TEST_SCAN=subreaper")).Client(t)
 	ctx := context.Background()
 	_, err := service.SessionCreate(ctx, api.SessionCreateParams{Limits: allLimits()})
-	if e := api.AsError(err); err == nil || e.Code != api.CodeLimitUnavailable || !strings.Contains(e.Message, "Delegate=yes") || e.Details["limits"] == nil {
+	if e := api.AsError(err); err == nil || e.Code != api.CodeLimitUnavailable || !strings.Contains(e.Message, "DelegateSubgroup") || e.Details["limits"] == nil {
 		t.Fatalf("require: %v", err)
 	}
 	made := create(t, service, api.SessionCreateParams{Shell: "bash", Limits: allLimits(), LimitsMode: api.LimitsBestEffort})
@@ -127,11 +134,106 @@ func TestLimitsWithoutCgroups(t *testing.T) {
 	says(t, service, made.SessionID, "ulimit -Hd", strconv.Itoa(256<<10)+"\n")
 }
 
+// Sessions work with any cgroups that a machine has, and the report of their limits is true.
+func TestSessionsWithAnyCgroups(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT TESTED WITH OTHER CGROUPS: only root can mount")
+	}
+	each := func(kind, command string) string { // the rest of the machine does not see it
+		return "awk '$0 ~ / - " + kind + " / { print $5 }' /proc/self/mountinfo | while read -r at; do " + command + ` "$at" || exit; done`
+	}
+	for name, setup := range map[string]string{
+		"absent":    each("cgroup2?", "umount -l"),
+		"read-only": each("cgroup2?", "mount -o remount,bind,ro"),
+		"v2 alone":  each("cgroup", "umount -l"),
+		"v1 alone":  each("cgroup2", "umount -l"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			within := filepath.Join(t.TempDir(), "trl")
+			script := "#!/bin/sh\nexec unshare --mount sh -c '" + strings.ReplaceAll(setup, "'", `'\''`) + ` && exec "$0" "$@"' ` + trltest.Binary(t) + ` "$@"` + "\n"
+			if err := os.WriteFile(within, []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			worksWith(t, trltest.Start(t, trltest.Use(within)).Client(t), name == "absent" || name == "read-only")
+		})
+	}
+}
+
+// worksWith uses sessions with and without limits. If the daemon has no cgroups, it must say so.
+func worksWith(t *testing.T, service *client.Client, without bool) {
+	ctx := context.Background()
+	id := create(t, service, api.SessionCreateParams{Shell: "bash"}).SessionID
+	says(t, service, id, "kept=1; echo one | cat", "one\n")
+	if res, err := service.ExecRun(ctx, api.ExecParams{SessionID: id, Argv: []string{"echo", "two"}}); err != nil || res.Stdout != "two\n" {
+		t.Fatalf("argv: %+v, %v", res, err)
+	}
+	says(t, service, id, "echo $kept", "1\n")
+	destroy(t, service, id)
+
+	id = create(t, service, api.SessionCreateParams{Shell: "bash", Limits: allLimits(), LimitsMode: api.LimitsBestEffort}).SessionID
+	info, err := service.SessionInfo(ctx, api.SessionInfoParams{SessionID: id})
+	if err != nil || info.Limits == nil || len(info.Limits.Enforced)+len(info.Limits.NotEnforced) != 3 {
+		t.Fatalf("limits = %+v, %v", info.Limits, err)
+	}
+	strong := 0
+	for _, e := range info.Limits.Enforced {
+		if e.Mechanism == limits.MechanismV1 || e.Mechanism == limits.MechanismV2 {
+			strong++
+		}
+	}
+	if without && strong > 0 {
+		t.Errorf("limits without cgroups: %+v", info.Limits)
+	}
+	says(t, service, id, "echo one | cat", "one\n")
+	res, err := service.ExecRun(ctx, api.ExecParams{SessionID: id, Command: `perl -e '$x = "x" x (400 << 20)'`})
+	if err != nil || res.ExitCode == 0 || res.OOMKilled != (strong > 0) { // the weak limit lets perl itself fail
+		t.Errorf("memory: %+v, %v", res, err)
+	}
+	says(t, service, id, "echo two", "two\n")
+	destroy(t, service, id)
+	if left := groupsOf(id); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+
+	_, err = service.SessionCreate(ctx, api.SessionCreateParams{Limits: allLimits()})
+	if strong < 3 {
+		testkit.WantError(t, err, api.CodeLimitUnavailable, "cannot be enforced")
+	} else if err != nil {
+		t.Errorf("require: %v", err)
+	}
+}
+
+// Limits of the configuration are best effort by default; one that a call names is required.
+func TestLimitsOfTheConfiguration(t *testing.T) {
+	scan := trltest.Env("TRL_TEST_SCAN=subreaper")
+	ctx := context.Background()
+	service := trltest.Start(t, scan, trltest.Args("--limit-memory-bytes=1G", "--max-limit-pids=500")).Client(t)
+	info, err := service.SessionInfo(ctx, api.SessionInfoParams{SessionID: create(t, service, api.SessionCreateParams{}).SessionID})
+	if err != nil || info.Limits == nil || info.Limits.MemoryBytes != 1<<30 || info.Limits.Pids != 500 {
+		t.Fatalf("%+v, %v", info.Limits, err)
+	}
+	_, err = service.SessionCreate(ctx, api.SessionCreateParams{Limits: &api.Limits{CPUs: limit(1.0)}})
+	testkit.WantError(t, err, api.CodeLimitUnavailable, "limit cpus cannot be enforced")
+	_, err = service.SessionSet(ctx, api.SessionSetParams{SessionID: info.SessionID, Limits: &api.Limits{CPUs: limit(1.0)}})
+	testkit.WantError(t, err, api.CodeLimitUnavailable, "limit cpus cannot be enforced")
+	_, err = service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: "true", Limits: &api.CommandLimits{CPUs: limit(1.0)}})
+	testkit.WantError(t, err, api.CodeLimitUnavailable, "limit cpus cannot be enforced")
+	_, err = service.SessionCreate(ctx, api.SessionCreateParams{Limits: &api.Limits{Pids: limit(int64(501))}})
+	testkit.WantError(t, err, api.CodeInvalidParams, "max_limit_pids")
+
+	// A caller cannot weaken what the configuration requires.
+	service = trltest.Start(t, scan, trltest.Args("--limits-mode=require", "--limit-memory-bytes=1G")).Client(t)
+	for _, mode := range []api.LimitsMode{"", api.LimitsBestEffort} {
+		_, err = service.SessionCreate(ctx, api.SessionCreateParams{LimitsMode: mode, Limits: &api.Limits{MemoryBytes: limit(int64(1 << 29))}})
+		testkit.WantError(t, err, api.CodeLimitUnavailable, "limit memory_bytes cannot be enforced")
+	}
+}
+
 // No cgroup is left of sessions that have ended, however they ended.
 func TestNoCgroupIsLeft(t *testing.T) {
-	needsLimits(t)
 	daemon := trltest.Start(t)
 	service := daemon.Client(t)
+	needsLimits(t, service)
 	for range 100 {
 		id := create(t, service, api.SessionCreateParams{Shell: "none", Limits: allLimits()}).SessionID
 		if len(groupsOf(id)) == 0 && len(limits.Roots()) > 0 {
@@ -188,22 +290,20 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stream.Close()
-	for range 1000 {
+	testkit.Eventually(t, "a push has the processor time of the session", func() bool {
 		push, err := stream.Recv()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(push.Sessions) != 1 {
-			continue
+		if len(push.Sessions) != 1 { // a session that does not answer in time is left out
+			return false
 		}
 		u := push.Sessions[0]
 		if u.SessionID != id || u.Name != "busy" || u.Processes < 1 || u.MemoryBytes <= 0 || u.Command != "while :; do :; done" {
 			t.Fatalf("%+v", u)
 		}
-		if u.CPUPercent != nil && *u.CPUPercent > 0 {
-			break
-		}
-	}
+		return u.CPUPercent != nil && *u.CPUPercent > 0
+	})
 	if _, err := service.ExecCancel(context.Background(), api.ExecCancelParams{ExecID: x.ExecID}); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,6 @@ type Runtime struct {
 	environ    []string // of runners
 	cgroups    string   // the directory in which runners make their groups; "" without
 	limits     []string // the directories of cgroup v1 in which they make groups with limits
-	enforced   []api.EnforcedLimit
 
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
@@ -105,11 +104,7 @@ func (rt *Runtime) prepare(runner string) (err error) {
 	if rt.program, err = findProgram(runner, rt.state.Path(), rt.log); err != nil {
 		return err
 	}
-	if err := limits.Prepare(); err != nil {
-		rt.log.Warn("sessions cannot have limits", "error", err)
-	}
 	rt.cgroups, rt.limits = process.CgroupRoot(), limits.Roots()
-	rt.enforced = limits.Probe().Enforced
 	return nil
 }
 
@@ -137,9 +132,6 @@ func (rt *Runtime) Capabilities() []string {
 	}
 	if rt.cgroups != "" {
 		list = append(list, "cgroup.kill")
-	}
-	for _, e := range rt.enforced {
-		list = append(list, "limit."+e.Limit+":"+e.Mechanism)
 	}
 	return list
 }

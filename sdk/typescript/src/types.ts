@@ -676,8 +676,9 @@ export interface SessionCreateParams {
   /** Bound what the session may use. session.info reports what is in force. */
   limits?: Limits;
   /**
-   * require or best-effort: whether a limit that the place cannot enforce is the error
-   * LIMIT_UNAVAILABLE, or only reported. Absent: the daemon's limits_mode.
+   * For the limits of this call: require (default), so that one which the place cannot enforce is
+   * the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only reports it. limits of the
+   * configuration have their own limits_mode.
    */
   limits_mode?: string;
 }
@@ -716,7 +717,7 @@ export interface SessionSetParams {
    * only become smaller, because the kernel lets a process that runs raise neither.
    */
   limits?: Limits;
-  /** As in session.create. Absent: that of the session. */
+  /** As in session.create. */
   limits_mode?: string;
 }
 
@@ -1979,8 +1980,6 @@ export interface SessionLimits extends LimitReport {
   lifetime_s?: number;
   /** commands that the session runs */
   commands?: number;
-  /** require or best-effort */
-  mode: string;
 }
 
 /** The answer of session.info. */

@@ -102,8 +102,9 @@ class SessionOptions(TypedDict, total=False):
     """Bound what the session may use. session.info reports what is in force."""
 
     limits_mode: str
-    """require or best-effort: whether a limit that the place cannot enforce is the error
-    LIMIT_UNAVAILABLE, or only reported. Absent: the daemon's limits_mode.
+    """For the limits of this call: require (default), so that one which the place cannot enforce
+    is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only reports it. limits
+    of the configuration have their own limits_mode.
     """
 
 
@@ -219,8 +220,9 @@ class TerminalOptions(TypedDict, total=False):
     """Bound what the session may use. session.info reports what is in force."""
 
     limits_mode: str
-    """require or best-effort: whether a limit that the place cannot enforce is the error
-    LIMIT_UNAVAILABLE, or only reported. Absent: the daemon's limits_mode.
+    """For the limits of this call: require (default), so that one which the place cannot enforce
+    is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only reports it. limits
+    of the configuration have their own limits_mode.
     """
 
 
@@ -292,8 +294,9 @@ class ProgramOptions(TypedDict, total=False):
     """Bound what the session may use. session.info reports what is in force."""
 
     limits_mode: str
-    """require or best-effort: whether a limit that the place cannot enforce is the error
-    LIMIT_UNAVAILABLE, or only reported. Absent: the daemon's limits_mode.
+    """For the limits of this call: require (default), so that one which the place cannot enforce
+    is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only reports it. limits
+    of the configuration have their own limits_mode.
     """
 
 
@@ -318,7 +321,7 @@ class SessionSetOptions(TypedDict, total=False):
     """
 
     limits_mode: str
-    """As in session.create. Absent: that of the session."""
+    """As in session.create."""
 
 
 class ScreenOptions(TypedDict, total=False):

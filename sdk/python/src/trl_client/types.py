@@ -844,8 +844,9 @@ class SessionCreateParams(TypedDict, total=False):
     """Bound what the session may use. session.info reports what is in force."""
 
     limits_mode: str
-    """require or best-effort: whether a limit that the place cannot enforce is the error
-    LIMIT_UNAVAILABLE, or only reported. Absent: the daemon's limits_mode.
+    """For the limits of this call: require (default), so that one which the place cannot enforce
+    is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only reports it. limits
+    of the configuration have their own limits_mode.
     """
 
 
@@ -896,7 +897,7 @@ class SessionSetParams(_SessionSetParams, total=False):
     """
 
     limits_mode: str
-    """As in session.create. Absent: that of the session."""
+    """As in session.create."""
 
 
 class SessionOwnParams(TypedDict):
@@ -3032,9 +3033,6 @@ class SessionLimits(LimitReport):
     commands: int = 0
     """commands that the session runs"""
 
-    mode: str = ""
-    """require or best-effort"""
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionLimits:
         """Takes the fields it knows from what a daemon sent."""
@@ -3048,7 +3046,6 @@ class SessionLimits(LimitReport):
             output_bytes=get("output_bytes") or 0,
             lifetime_s=get("lifetime_s") or 0.0,
             commands=get("commands") or 0,
-            mode=get("mode") or "",
             enforced=[EnforcedLimit.from_dict(x) for x in get("enforced") or ()],
             not_enforced=[UnenforcedLimit.from_dict(x) for x in get("not_enforced") or ()],
         )
