@@ -120,6 +120,7 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	add("runner pid", nonZero(int64(s.RunnerPID)))
 	add("restarts", nonZero(s.ShellRestarts))
 	add("kill by", s.Enforcement)
+	facts = append(facts, limitFacts(s.Limits)...)
 	for _, p := range s.Processes {
 		add("process", fmt.Sprintf("%d %s", p.PID, p.Command))
 	}
@@ -217,6 +218,15 @@ func (a *app) execFacts(e api.ExecInfo) [][2]string {
 	add("cpu", fmt.Sprintf("%d ms user, %d ms system", o.Usage.UserMS, o.Usage.SystemMS))
 	if o.Usage.MaxRSSBytes > 0 {
 		add("memory", ui.BytesText(float64(o.Usage.MaxRSSBytes)))
+	}
+	if o.OOMKilled {
+		add("out of memory", oomText(o.OOM))
+	}
+	if o.Usage.ThrottledMS > 0 {
+		add("stopped", fmt.Sprintf("%d ms by the limit cpus", o.Usage.ThrottledMS))
+	}
+	if o.Usage.ForksRefused > 0 {
+		add("refused", fmt.Sprintf("%d processes by the limit pids", o.Usage.ForksRefused))
 	}
 	add("directory", o.WorkingDir)
 	if o.ShellRestarted {

@@ -10,6 +10,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/limits"
 )
 
 // limitFlags set when a new session ends on its own, and what it may use.
@@ -75,6 +76,50 @@ func (f *resourceFlags) limitsMode() api.LimitsMode {
 		return api.LimitsBestEffort
 	}
 	return ""
+}
+
+// reportLimits prints which limits are not in force, or only nearly.
+func (a *app) reportLimits(r *api.LimitReport) {
+	if r == nil {
+		return
+	}
+	for _, e := range r.Enforced {
+		if e.Mechanism == limits.MechanismWeak {
+			whom := map[string]string{api.LimitMemory: "each process alone", api.LimitPids: "all processes of the user together"}[e.Limit]
+			a.Stderr.Linef("trl: limit %s: only for %s (%s)", e.Limit, whom, e.Mechanism)
+		}
+	}
+	for _, u := range r.NotEnforced {
+		a.Stderr.Linef("trl: limit %s: not enforced: %s", u.Limit, u.Reason)
+	}
+}
+
+// limitFacts describes the limits of a session for trl info.
+func limitFacts(l *api.SessionLimits) (facts [][2]string) {
+	if l == nil {
+		return nil
+	}
+	values := map[string]string{
+		api.LimitCPUs: strconv.FormatFloat(l.CPUs, 'g', -1, 64), api.LimitMemory: ui.BytesText(float64(l.MemoryBytes)), api.LimitPids: strconv.FormatInt(l.Pids, 10),
+		api.LimitOpenFiles: strconv.FormatInt(l.OpenFiles, 10), api.LimitFileBytes: ui.BytesText(float64(l.FileBytes)),
+		api.LimitOutput: ui.BytesText(float64(l.OutputBytes)), api.LimitCommands: strconv.FormatInt(l.Commands, 10),
+		api.LimitLifetime: ui.Seconds(l.LifetimeS),
+	}
+	for _, e := range l.Enforced {
+		facts = append(facts, [2]string{"limit", e.Limit + " " + values[e.Limit] + " (" + e.Mechanism + ")"})
+	}
+	for _, u := range l.NotEnforced {
+		facts = append(facts, [2]string{"limit", u.Limit + " " + values[u.Limit] + ", not enforced: " + u.Reason})
+	}
+	return facts
+}
+
+// oomText describes a process that the kernel killed.
+func oomText(k *api.OOMKill) string {
+	if k == nil || k.PID == 0 {
+		return "the kernel killed a process"
+	}
+	return fmt.Sprintf("the kernel killed %s (pid %d, %s) at the limit of %s", ui.Printable(k.Command), k.PID, ui.BytesText(float64(k.RSSBytes)), ui.BytesText(float64(k.LimitBytes)))
 }
 
 // bytesFlag is a size: 1048576, 512M, 2GiB. The value is nil if the flag was not given.

@@ -117,6 +117,16 @@ func (a *app) report(id string, o api.ExecOutcome, throwAway bool) {
 	if o.TimedOut {
 		say("trl: timed out after %s", ui.Span(time.Duration(o.DurationMS)*time.Millisecond))
 	}
+	if o.CancelCause != "" {
+		say("trl: cancelled: %s", o.CancelCause)
+	}
+	if o.OOMKilled {
+		say("trl: out of memory: %s", oomText(o.OOM))
+	}
+	if n := o.Usage.ForksRefused; n > 0 {
+		say("trl: the limit of processes refused %d (pids)", n)
+	}
+	a.reportLimits(o.Limits)
 	if throwAway && len(o.LeftRunning) > 0 && (a.Stderr.TTY || a.verbose) {
 		for _, p := range o.LeftRunning {
 			say("trl: ends with the temporary session: %s (pid %d)", ui.Printable(p.Command), p.PID)
@@ -133,4 +143,7 @@ func (a *app) report(id string, o api.ExecOutcome, throwAway bool) {
 	}
 	say("trl: exec %s: exit %d after %d ms; user %d ms, system %d ms, max rss %s", id, o.ExitCode, o.DurationMS,
 		o.Usage.UserMS, o.Usage.SystemMS, ui.BytesText(float64(o.Usage.MaxRSSBytes)))
+	if ms := o.Usage.ThrottledMS; ms > 0 {
+		say("trl: stopped for %d ms by the limit of processors (cpus)", ms)
+	}
 }

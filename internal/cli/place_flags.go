@@ -174,7 +174,13 @@ func (a *app) fillPlace(p *api.SessionCreateParams) {
 // createSession creates a session, and shows its slow steps.
 func (a *app) createSession(ctx context.Context, c *client.Client, p api.SessionCreateParams) (api.SessionInfo, error) {
 	defer a.showSteps(ctx, c, p.CreateID)()
-	return c.SessionCreate(ctx, p)
+	info, err := c.SessionCreate(ctx, p)
+	if err == nil && p.Limits != nil && p.LimitsMode == api.LimitsBestEffort {
+		if details, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: info.SessionID}); err == nil && details.Limits != nil {
+			a.reportLimits(&details.Limits.LimitReport)
+		}
+	}
+	return info, err
 }
 
 // showSteps shows the slow steps of a creation until the function that it returns is called: on a

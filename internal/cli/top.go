@@ -48,7 +48,7 @@ command. The table is drawn again every 2 seconds until Ctrl-C; if stdout is not
 table follows the one before. TRL measures only while trl top runs.`,
 		Example: `  trl top
   trl top --sort memory --interval 0.5
-  trl top --once --json                one measurement for a program`,
+  trl top --once --json                one table for a program, after one interval`,
 		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if topOrders[order] == nil {
@@ -64,10 +64,13 @@ table follows the one before. TRL measures only while trl top runs.`,
 					return err
 				}
 				defer s.Close()
-				for {
+				for first := true; ; first = false {
 					push, err := s.Recv()
 					if err != nil {
 						return err
+					}
+					if once && first { // the processor time is known from the second one on
+						continue
 					}
 					slices.SortStableFunc(push.Sessions, topOrders[order])
 					if json {
@@ -88,7 +91,7 @@ table follows the one before. TRL measures only while trl top runs.`,
 	flags.VarP(&session, "session", "s", "only the session of this `NAME` or id")
 	flags.StringVar(&order, "sort", "cpu", "sort by this `COLUMN`: cpu, memory, processes, io or name")
 	flags.Var(&every, "interval", "measure this often (0.5, 2s; default: 2s)")
-	flags.BoolVar(&once, "once", false, "measure once")
+	flags.BoolVar(&once, "once", false, "print one table, after one interval")
 	flags.BoolVar(&json, "json", false, "print each measurement as a line of JSON")
 	a.completeFlag(cmd, "session", a.completeSessions)
 	a.completeFlag(cmd, "sort", cobra.FixedCompletions([]string{"cpu", "memory", "processes", "io", "name"}, cobra.ShellCompDirectiveNoFileComp))

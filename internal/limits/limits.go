@@ -117,7 +117,7 @@ func unavailableError(report api.LimitReport, required []string) error {
 			first, reasons[u.Limit] = u, u.Reason
 		}
 	}
-	e := api.Errorf(api.CodeLimitUnavailable, "limit %s cannot be enforced: %s; or accept that with limits_mode best-effort", first.Limit, first.Reason)
+	e := api.Errorf(api.CodeLimitUnavailable, "limit %s cannot be enforced: %s", first.Limit, first.Reason)
 	e.Details = map[string]any{"limits": reasons}
 	return e
 }

@@ -76,3 +76,28 @@ func (s *sandbox) info(t *testing.T, session string) (e ending) {
 	}
 	return e
 }
+
+// TestResourceLimits: a person sees why a command died, or why its limit cannot be had.
+func TestResourceLimits(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	o := s.run(t, "run", "--memory", "64M", "--", "perl", "-e", `$x = "x" x (200 << 20)`)
+	if strings.Contains(o.stderr, "limit memory_bytes cannot be enforced") {
+		if o.status != 125 || !strings.Contains(o.stderr, "hint: `trl doctor` says which limits work here") {
+			t.Errorf("%+v", o)
+		}
+		return
+	}
+	if o.status != 137 || !strings.HasPrefix(o.stderr, "trl: out of memory: the kernel killed ") {
+		t.Errorf("%+v", o)
+	}
+	if o = s.run(t, "new", "--pids", "50", "few"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	if o = s.run(t, "info", "few"); !strings.Contains(o.stdout, "limit\tpids 50 (cgroup-v") {
+		t.Errorf("%+v", o)
+	}
+	if o = s.run(t, "top", "--once", "--interval", "0.1", "-s", "few"); o.status != 0 || !strings.Contains(o.stdout, "\nfew ") {
+		t.Errorf("%+v", o)
+	}
+}

@@ -183,6 +183,8 @@ func HintFor(err error) string {
 		return "`trl chat --resume DIALOGUE` starts the agent again"
 	case api.CodeMaxSessionsReached:
 		return "end one with `trl kill`, or raise max_sessions (see `trl config`)"
+	case api.CodeLimitUnavailable:
+		return "`trl doctor` says which limits work here; --best-effort goes on without one"
 	case api.CodeShellNotFound, api.CodeShellFailed:
 		if e.Reason() == api.ReasonProgram {
 			return "it is found on the PATH of the session, or by its path"
