@@ -256,12 +256,14 @@ func (m *meter) enter(e *Exec, own api.Limits) error {
 		return err
 	}
 	// The shell keeps its limits after the command, so limits of processes are not for it.
-	for i, l := range plan.Report.Enforced {
-		if l.Mechanism == limits.MechanismWeak {
-			plan.Report.NotEnforced = append(plan.Report.NotEnforced, api.UnenforcedLimit{Limit: l.Limit, Reason: "this machine offers no cgroup, and limits of processes would stay with the shell"})
-			plan.Report.Enforced = slices.Delete(plan.Report.Enforced, i, i+1)
-			break
+	enforced := plan.Report.Enforced
+	plan.Report.Enforced = []api.EnforcedLimit{}
+	for _, l := range enforced {
+		if l.Mechanism != limits.MechanismWeak {
+			plan.Report.Enforced = append(plan.Report.Enforced, l)
+			continue
 		}
+		plan.Report.NotEnforced = append(plan.Report.NotEnforced, api.UnenforcedLimit{Limit: l.Limit, Reason: "there is no cgroup, and limits of processes would stay with the shell"})
 	}
 	m.own, m.report = g, &plan.Report
 	return nil
