@@ -55,6 +55,10 @@ type CommandLimits struct {
 	Pids        *int64   `json:"pids,omitempty"`         // its processes and threads, without the shell
 }
 
+// MechanismWeak is the mechanism of a limit that only nearly does what it says: it holds for each
+// process alone, or for the whole user.
+const MechanismWeak = "rlimit-weak"
+
 // EnforcedLimit is a limit that is in force.
 type EnforcedLimit struct {
 	Limit string `json:"limit"` // such as memory_bytes

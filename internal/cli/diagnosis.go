@@ -21,7 +21,6 @@ import (
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
-	"github.com/trl-dev/trl/internal/limits"
 	"github.com/trl-dev/trl/internal/version"
 )
 
@@ -266,7 +265,7 @@ func (d *diagnosis) sessionLimits(ctx context.Context, c *client.Client) {
 	}
 	for _, e := range info.Limits.Enforced {
 		verdict := verdictOK
-		if e.Mechanism == limits.MechanismWeak {
+		if e.Mechanism == api.MechanismWeak {
 			verdict = verdictNote
 		}
 		d.add(section, e.Limit, verdict, e.Mechanism)

@@ -10,7 +10,6 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
-	"github.com/trl-dev/trl/internal/limits"
 )
 
 // limitFlags set when a new session ends on its own, and what it may use.
@@ -84,7 +83,7 @@ func (a *app) reportLimits(r *api.LimitReport) {
 		return
 	}
 	for _, e := range r.Enforced {
-		if e.Mechanism == limits.MechanismWeak {
+		if e.Mechanism == api.MechanismWeak {
 			whom := map[string]string{api.LimitMemory: "each process alone", api.LimitPids: "all processes of the user together"}[e.Limit]
 			a.Stderr.Linef("trl: limit %s: only for %s (%s)", e.Limit, whom, e.Mechanism)
 		}
@@ -116,8 +115,11 @@ func limitFacts(l *api.SessionLimits) (facts [][2]string) {
 
 // oomText describes a process that the kernel killed.
 func oomText(k *api.OOMKill) string {
-	if k == nil || k.PID == 0 {
+	switch {
+	case k == nil:
 		return "the kernel killed a process"
+	case k.PID == 0: // only root may read the kernel's log
+		return "the kernel killed a process at the limit of " + ui.BytesText(float64(k.LimitBytes))
 	}
 	return fmt.Sprintf("the kernel killed %s (pid %d, %s) at the limit of %s", ui.Printable(k.Command), k.PID, ui.BytesText(float64(k.RSSBytes)), ui.BytesText(float64(k.LimitBytes)))
 }

@@ -24,9 +24,9 @@ import (
 const (
 	MechanismV2   = "cgroup-v2"
 	MechanismV1   = "cgroup-v1"
-	MechanismSelf = "rlimit"      // exactly what the limit means
-	MechanismWeak = "rlimit-weak" // only nearly
-	MechanismTRL  = "trl"         // the runner or the daemon itself
+	MechanismSelf = "rlimit" // exactly what the limit means
+	MechanismWeak = api.MechanismWeak
+	MechanismTRL  = "trl" // the runner or the daemon itself
 )
 
 // controllers maps the limits that need a cgroup to the controller.
