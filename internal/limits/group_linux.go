@@ -315,15 +315,19 @@ func (g *Group) moveTracked(controller string) error {
 	return g.enter(dir)
 }
 
-// MoveTracked moves all processes of the session, as the v2 tree lists them, into all its groups.
-func (g *Group) MoveTracked() error {
+// dirs returns the directories of cgroup v1.
+func (g *Group) dirs() (dirs []string) {
 	g.mu.Lock()
-	dirs := make([]string, 0, len(g.v1))
+	defer g.mu.Unlock()
 	for _, dir := range g.v1 {
 		dirs = append(dirs, dir)
 	}
-	g.mu.Unlock()
-	for _, dir := range dirs {
+	return dirs
+}
+
+// MoveTracked moves all processes of the session, as the v2 tree lists them, into all its groups.
+func (g *Group) MoveTracked() error {
+	for _, dir := range g.dirs() {
 		if err := g.enter(dir); err != nil {
 			return err
 		}
@@ -360,17 +364,19 @@ func (g *Group) enter(dir string) error {
 	return errors.New(dir + ": the processes of the session fork faster than they can be moved")
 }
 
+// procsBelow lists the processes in a v1 group and in the groups below it.
 func procsBelow(dir string) (pids []int) {
-	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			for _, word := range strings.Fields(string(content(path, "cgroup.procs"))) {
-				if pid, err := strconv.Atoi(word); err == nil {
-					pids = append(pids, pid)
-				}
-			}
+	for _, word := range strings.Fields(string(content(dir, "cgroup.procs"))) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			pids = append(pids, pid)
 		}
-		return nil
-	})
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			pids = append(pids, procsBelow(filepath.Join(dir, e.Name()))...)
+		}
+	}
 	return pids
 }
 

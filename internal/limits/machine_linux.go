@@ -23,13 +23,7 @@ func (g *Group) Remove() error {
 	if g == nil {
 		return nil
 	}
-	g.mu.Lock()
-	dirs := make([]string, 0, len(g.v1))
-	for _, dir := range g.v1 {
-		dirs = append(dirs, dir)
-	}
-	g.mu.Unlock()
-	return removeDirs(dirs)
+	return removeDirs(g.dirs())
 }
 
 func removeDirs(dirs []string) error {
