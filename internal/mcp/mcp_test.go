@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // peer is an MCP client of a TRL of its own.
 type peer struct {

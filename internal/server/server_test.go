@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds waits that end at once when all is well.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // daemon is a Server on a socket, with the small service of this package.
 type daemon struct {

@@ -25,7 +25,7 @@ import (
 )
 
 // patience bounds what should happen soon. Nothing waits that long when all is well.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // place is a daemon and what is needed to use it from the command line.
 type place struct {

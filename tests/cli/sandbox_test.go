@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds what should happen soon. Nothing waits that long when all is well.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // sandbox is a user of their own.
 type sandbox struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // TestDocs types every command of the page.
 func TestDocs(t *testing.T) {

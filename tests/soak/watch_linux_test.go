@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds a wait for something that must come true by itself.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // process is one line of the kernel's table.
 type process struct {

@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait; nothing waits that long when all is well.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // world is a daemon and a client of it.
 type world struct {

@@ -47,7 +47,7 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 func TestWire(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
