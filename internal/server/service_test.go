@@ -204,3 +204,8 @@ func (s *service) ExecCancel(context.Context, api.ExecCancelParams) (api.ExecInf
 func (s *service) ExecList(context.Context, api.ExecListParams) (api.ExecListResult, error) {
 	return api.ExecListResult{Execs: []api.ExecInfo{}}, nil
 }
+
+// UsageSubscribe measures no session.
+func (s *service) UsageSubscribe(context.Context, api.UsageSubscribeParams) (api.Stream, error) {
+	return nil, api.Errorf(api.CodeInternal, "nothing is measured")
+}
