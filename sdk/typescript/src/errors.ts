@@ -66,6 +66,9 @@ export class SessionLimitExceededError extends TrlError {}
 /** The machine has no memory, processes or disk space left for this. */
 export class ResourcePressureError extends TrlError {}
 
+/** A limit cannot be enforced there: `details.limits` has the reasons. */
+export class LimitUnavailableError extends TrlError {}
+
 /** The daemon, or the place of the session, cannot be reached now. */
 export class RuntimeUnavailableError extends TrlError {}
 
@@ -127,6 +130,7 @@ const errorClasses: Readonly<Record<ErrorCode, typeof TrlError>> = {
   SHELL_FAILED: ShellFailedError,
   SESSION_LIMIT_EXCEEDED: SessionLimitExceededError,
   RESOURCE_PRESSURE: ResourcePressureError,
+  LIMIT_UNAVAILABLE: LimitUnavailableError,
   RUNTIME_UNAVAILABLE: RuntimeUnavailableError,
   REQUEST_TOO_LARGE: RequestTooLargeError,
   AUTH_FAILED: AuthFailedError,

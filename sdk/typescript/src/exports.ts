@@ -26,6 +26,7 @@ export {
   MethodNotFoundError,
   RequestTooLargeError,
   ResourcePressureError,
+  LimitUnavailableError,
   RuntimeUnavailableError,
   SessionBusyError,
   SessionLimitExceededError,

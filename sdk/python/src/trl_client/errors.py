@@ -72,6 +72,10 @@ class SessionLimitExceeded(TrlError):
     """A limit of the session is reached."""
 
 
+class LimitUnavailable(TrlError):
+    """A limit cannot be enforced there: ``details["limits"]`` has the reasons."""
+
+
 class ResourcePressure(TrlError):
     """The machine has no memory, processes or disk space left for this."""
 
@@ -154,6 +158,7 @@ _CLASSES: dict[str, type[TrlError]] = {
     "SHELL_FAILED": ShellFailed,
     "SESSION_LIMIT_EXCEEDED": SessionLimitExceeded,
     "RESOURCE_PRESSURE": ResourcePressure,
+    "LIMIT_UNAVAILABLE": LimitUnavailable,
     "RUNTIME_UNAVAILABLE": RuntimeUnavailable,
     "REQUEST_TOO_LARGE": RequestTooLarge,
     "AUTH_FAILED": AuthFailed,
