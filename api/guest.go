@@ -36,7 +36,7 @@ type GuestStartParams struct {
 	// OwnerLostS is the number of seconds without a connection of the owner after which the
 	// guest ends. It is at most the daemon's own owner_lost_s, which is also the default.
 	OwnerLostS *float64 `json:"owner_lost_s,omitempty"`
-	// DaemonID is the daemon that is meant. Another one answers CONFLICT.
+	// DaemonID names the daemon that the request is for. Any other daemon answers CONFLICT.
 	DaemonID string `json:"daemon_id,omitempty"`
 }
 
@@ -83,7 +83,7 @@ type GuestInfo struct {
 type GuestConnectParams struct {
 	OwnerID   string `json:"owner_id"`   // the daemon that owns the session
 	SessionID string `json:"session_id"` // id of the session
-	// DaemonID is the daemon that is meant. Another one answers CONFLICT.
+	// DaemonID names the daemon that the request is for. Any other daemon answers CONFLICT.
 	DaemonID string `json:"daemon_id,omitempty"`
 }
 
@@ -140,7 +140,7 @@ type GuestSendResult struct {
 type GuestEndParams struct {
 	OwnerID   string `json:"owner_id"`   // the daemon that owns the session
 	SessionID string `json:"session_id"` // id of the session
-	// DaemonID is the daemon that is meant. Another one answers CONFLICT.
+	// DaemonID names the daemon that the request is for. Any other daemon answers CONFLICT.
 	DaemonID string `json:"daemon_id,omitempty"`
 }
 

@@ -513,7 +513,7 @@ export interface GuestStartParams {
    * most the daemon's own owner_lost_s, which is also the default.
    */
   owner_lost_s?: number;
-  /** The daemon that is meant. Another one answers CONFLICT. */
+  /** Names the daemon that the request is for. Any other daemon answers CONFLICT. */
   daemon_id?: string;
 }
 
@@ -523,7 +523,7 @@ export interface GuestConnectParams {
   owner_id: string;
   /** id of the session */
   session_id: string;
-  /** The daemon that is meant. Another one answers CONFLICT. */
+  /** Names the daemon that the request is for. Any other daemon answers CONFLICT. */
   daemon_id?: string;
 }
 
@@ -543,7 +543,7 @@ export interface GuestEndParams {
   owner_id: string;
   /** id of the session */
   session_id: string;
-  /** The daemon that is meant. Another one answers CONFLICT. */
+  /** Names the daemon that the request is for. Any other daemon answers CONFLICT. */
   daemon_id?: string;
 }
 

@@ -629,7 +629,7 @@ class GuestStartParams(_GuestStartParams, total=False):
     """
 
     daemon_id: str
-    """The daemon that is meant. Another one answers CONFLICT."""
+    """Names the daemon that the request is for. Any other daemon answers CONFLICT."""
 
 
 class _GuestConnectParams(TypedDict):
@@ -646,7 +646,7 @@ class GuestConnectParams(_GuestConnectParams, total=False):
     """Names the guest to whose runner the owner connects."""
 
     daemon_id: str
-    """The daemon that is meant. Another one answers CONFLICT."""
+    """Names the daemon that the request is for. Any other daemon answers CONFLICT."""
 
 
 class GuestSendParams(TypedDict):
@@ -678,7 +678,7 @@ class GuestEndParams(_GuestEndParams, total=False):
     """Names the guest to end."""
 
     daemon_id: str
-    """The daemon that is meant. Another one answers CONFLICT."""
+    """Names the daemon that the request is for. Any other daemon answers CONFLICT."""
 
 
 class GuestListParams(TypedDict, total=False):
