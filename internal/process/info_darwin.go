@@ -157,6 +157,9 @@ func SelfUsage() (rssBytes int64, openFDs int) {
 	return rssBytes, max(len(names)-1, 0)
 }
 
+// Turns returns false: how often a process runs is not read on macOS.
+func Turns(int) (turns uint64, used time.Duration, ok bool) { return 0, 0, false }
+
 // procTaskInfo is struct proc_taskinfo of sys/proc_info.h.
 type procTaskInfo struct {
 	virtualSize, residentSize uint64

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -121,6 +122,23 @@ func parseUint(b []byte) (v uint64, ok bool) {
 		v = 0
 	}
 	return v, true
+}
+
+// Turns returns how often the main thread of a process has begun to run on a processor, and for how
+// long it has run. Two equal numbers of turns mean that the process has not run in between. Turns
+// returns false if the kernel does not count them (CONFIG_SCHED_INFO), or if there is no such process.
+func Turns(pid int) (turns uint64, used time.Duration, ok bool) {
+	var buf [128]byte
+	n, err := readFile(procPath(pid, "schedstat"), buf[:])
+	if err != nil {
+		return 0, 0, false
+	}
+	first, rest := nextWord(buf[:n])
+	_, rest = nextWord(rest) // the time spent waiting for a processor
+	third, _ := nextWord(rest)
+	ns, _ := parseUint(first)
+	turns, _ = parseUint(third)
+	return turns, time.Duration(ns), turns > 0 // a process that has never run cannot be seen
 }
 
 func arguments(pid int) []byte {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -356,4 +357,38 @@ func TestLadderGivesUp(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestTurns: a process has further turns only when it runs.
+func TestTurns(t *testing.T) {
+	if _, _, ok := process.Turns(os.Getpid()); !ok {
+		t.Skip("SKIPPED: the kernel does not count turns")
+	}
+	cmd := exec.Command("cat")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer stdin.Close()
+	var asleep uint64
+	testkit.Eventually(t, "cat waits for its input", func() bool {
+		before, _, _ := process.Turns(cmd.Process.Pid)
+		info, ok := process.Stat(cmd.Process.Pid)
+		asleep, _, _ = process.Turns(cmd.Process.Pid)
+		return ok && info.Name == "cat" && info.State == 'S' && asleep == before
+	})
+	if _, err := stdin.Write([]byte("line\n")); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "cat has another turn", func() bool {
+		turns, used, ok := process.Turns(cmd.Process.Pid)
+		return ok && turns > asleep && used > 0
+	})
+	if _, _, ok := process.Turns(1 << 30); ok {
+		t.Error("a process that does not exist has turns")
+	}
 }
