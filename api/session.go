@@ -220,6 +220,8 @@ type SessionDetails struct {
 
 // SessionListParams filters session.list.
 type SessionListParams struct {
+	// SessionIDs selects only the sessions with these ids or names.
+	SessionIDs []string `json:"session_ids,omitempty"`
 	// Tags selects only the sessions that have all of these tags.
 	Tags []string `json:"tags,omitempty"`
 	// State selects only the sessions in this state.

@@ -227,21 +227,26 @@ func (r *run) inNamed(ctx context.Context, c *client.Client, p api.ExecParams) e
 // checks first instead of reacting to an error of the command: a command must never run twice.
 func (r *run) findNamed(ctx context.Context, c *client.Client) (api.SessionInfo, error) {
 	name := string(r.flags.session)
-	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: name})
-	missing := errors.Is(err, api.ErrSessionNotFound) || errors.Is(err, api.ErrConflict) || err == nil && info.State == api.SessionTerminated
-	isID := strings.HasPrefix(name, "s-")
-	switch {
-	case missing && !isID:
-		return r.makeNamed(ctx, c)
-	case err == nil:
-		if err = r.checkShell(info); err == nil {
-			err = r.checkLimits()
+	// The list is answered by the daemon alone. The details of a session come from its runner,
+	// which may not answer in time.
+	found, err := c.SessionList(ctx, api.SessionListParams{SessionIDs: []string{name}})
+	if err != nil {
+		return api.SessionInfo{}, err
+	}
+	if len(found.Sessions) == 0 || found.Sessions[0].State == api.SessionCreating {
+		if !strings.HasPrefix(name, "s-") {
+			return r.makeNamed(ctx, c)
 		}
-		if err == nil {
-			err = r.checkPlace(info.SessionInfo)
+		details, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: name}) // how it ended
+		return details.SessionInfo, err
+	}
+	info := found.Sessions[0]
+	for _, check := range []func(api.SessionInfo) error{r.checkShell, r.checkLimits, r.checkPlace} {
+		if err := check(info); err != nil {
+			return info, err
 		}
 	}
-	return info.SessionInfo, err
+	return info, nil
 }
 
 // makeNamed creates the named session, unless another trl was faster. A session cannot be used
@@ -281,7 +286,7 @@ func (r *run) makeNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 }
 
 // checkLimits rejects limits for a session that already exists: it has its own.
-func (r *run) checkLimits() error {
+func (r *run) checkLimits(api.SessionInfo) error {
 	name := r.flags.limits.given()
 	if name == "" {
 		return nil
@@ -306,7 +311,7 @@ func (r *run) checkPlace(info api.SessionInfo) error {
 }
 
 // checkShell rejects a --shell that is not the shell of the existing session.
-func (r *run) checkShell(info api.SessionDetails) error {
+func (r *run) checkShell(info api.SessionInfo) error {
 	if r.flags.shell == "" || filepath.Base(info.Shell) == filepath.Base(r.flags.shell) {
 		return nil
 	}

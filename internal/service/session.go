@@ -40,6 +40,9 @@ func (s *Service) SessionList(_ context.Context, p api.SessionListParams) (api.S
 		if p.State != "" && info.State != p.State || p.State == "" && info.State == api.SessionTerminated {
 			continue
 		}
+		if len(p.SessionIDs) > 0 && !slices.Contains(p.SessionIDs, info.SessionID) && (info.Name == "" || !slices.Contains(p.SessionIDs, info.Name)) {
+			continue
+		}
 		if hasAll(info.Tags, p.Tags) {
 			result.Sessions = append(result.Sessions, info)
 		}

@@ -685,6 +685,8 @@ export interface SessionCreateParams {
 
 /** Filters session.list. */
 export interface SessionListParams {
+  /** Selects only the sessions with these ids or names. */
+  session_ids?: string[];
   /** Selects only the sessions that have all of these tags. */
   tags?: string[];
   /** Selects only the sessions in this state. */

@@ -853,6 +853,9 @@ class SessionCreateParams(TypedDict, total=False):
 class SessionListParams(TypedDict, total=False):
     """Filters session.list."""
 
+    session_ids: list[str]
+    """Selects only the sessions with these ids or names."""
+
     tags: list[str]
     """Selects only the sessions that have all of these tags."""
 
