@@ -14,9 +14,15 @@ GOBUILD   := CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $(
 
 GOFMT_CHECK := unformatted=$$(gofmt -l api client cmd internal tests) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
 
-# The runners inside bin/trl. They are copied to where sessions live, hence the limit.
-EMBEDDED  := linux-amd64 linux-arm64 darwin-arm64 darwin-amd64
+# The programs inside bin/trl. Runners are copied to where sessions live, hence the limit. This machine
+# and its containers need the first two, which are the same on Linux; EMBED=all is for places of other
+# platforms and for Kubernetes, and takes three times as long to build.
+EMBED     ?= host
+PLATFORM  := $(shell go env GOOS)-$(shell go env GOARCH)
+EMBED_host := $(PLATFORM:%=trl-runner-%) trl-runner-linux-$(shell go env GOARCH)
+EMBED_all := trl-runner-linux-amd64 trl-runner-linux-arm64 trl-runner-darwin-arm64 trl-runner-darwin-amd64 trl-kube-$(PLATFORM)
 EMBED_DIR := internal/runtimes/runners
+EMBEDDED  := $(patsubst %,$(EMBED_DIR)/%.gz,$(sort $(or $(EMBED_$(EMBED)),$(error EMBED is host or all))))
 MAX_RUNNER_BYTES := 4718592
 
 .DEFAULT_GOAL := help
@@ -26,11 +32,10 @@ MAX_RUNNER_BYTES := 4718592
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-PLATFORM := $(shell go env GOOS)-$(shell go env GOARCH)
-
-build: $(EMBEDDED:%=$(EMBED_DIR)/trl-runner-%.gz) $(EMBED_DIR)/trl-kube-$(PLATFORM).gz ## bin/trl (static, with the embedded runners) and bin/trl-runner
+build: $(EMBEDDED) ## bin/trl (static) and bin/trl-runner; EMBED=all for places of other platforms and Kubernetes
+	@rm -f $(filter-out $^,$(wildcard $(EMBED_DIR)/*.gz))
 	$(GOBUILD) -tags embed_runners,grpcnotrace -o bin/trl ./cmd/trl
-	$(GOBUILD) -o bin/trl-runner ./cmd/trl-runner
+	@cp build/trl-runner-$(PLATFORM) bin/trl-runner
 
 # Always asks the go command, which knows best whether anything changed. The
 # archive is replaced only when its content differs, so bin/trl is not relinked for nothing.
@@ -62,7 +67,8 @@ check: ## what CI runs: installs what the tests drive, then lint, runner size, t
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=3000x
 	@echo "check: all passed"
 
-lint: build ## gofmt, vet, staticcheck, tidy modules; vet and build for macOS
+lint: ## gofmt, vet, staticcheck, tidy modules; vet and build for macOS
+	@$(MAKE) --no-print-directory build EMBED=all
 	@$(GOFMT_CHECK)
 	go vet ./...
 	GOOS=darwin go vet ./...

@@ -1,6 +1,7 @@
 // Package runners has the programs that own sessions, one for each platform on which sessions can
-// live. They are embedded in the builds of `make build`. Any other build has at most the runner of
-// its own platform: the program trl-runner beside it, or itself.
+// live. A release and `make build EMBED=all` embed all of them, `make build` those that this machine
+// and its containers need. Any other build has at most the runner of its own platform: the program
+// trl-runner beside it, or itself.
 package runners
 
 import (
@@ -25,6 +26,9 @@ const Name = "trl-runner"
 
 // KubeName is the name of the program that speaks with Kubernetes for the daemon.
 const KubeName = "trl-kube"
+
+// complete names the builds that embed every program, for errors.
+const complete = "the trl of a release and of `make build EMBED=all`"
 
 // Program is the runner for one platform.
 type Program struct {
@@ -119,11 +123,11 @@ func beside(program, name string) string {
 }
 
 func missing(goos, goarch string) error {
-	has := "it has none; the trl of a release and of `make build` has several"
+	has := "it has none"
 	if list := platforms(); len(list) > 0 {
-		has = "it has those for " + strings.Join(list, ", ")
+		has = "it has " + strings.Join(list, ", ")
 	}
-	return api.Errorf(api.CodeRuntimeUnavailable, "this trl has no runner for %s/%s: %s", goos, goarch, has)
+	return api.Errorf(api.CodeRuntimeUnavailable, "this trl has no runner for %s/%s: %s; %s has linux and darwin, amd64 and arm64", goos, goarch, has, complete)
 }
 
 // Self returns a path of the program that runs, even if its file was replaced since it was started:

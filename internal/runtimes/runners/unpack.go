@@ -40,7 +40,7 @@ func UnpackKube(dir string) (string, error) {
 	if path := beside(self, KubeName); path != "" {
 		return path, nil
 	}
-	return "", api.Errorf(api.CodeRuntimeUnavailable, "this trl cannot reach Kubernetes: it has no %s; the trl of a release and of `make build` has", KubeName)
+	return "", api.Errorf(api.CodeRuntimeUnavailable, "this trl cannot reach Kubernetes: it has no %s; %s has it", KubeName, complete)
 }
 
 func unpack(program string, packed io.ReadSeeker, dir string) (string, error) {
