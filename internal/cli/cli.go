@@ -67,16 +67,13 @@ func (a *app) root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "trl",
 		Short: "Run commands in sessions that keep their shell",
-		Long: `trl runs commands in sessions that keep their shell.
-
-A session is a persistent shell, whose directory, variables and functions stay from
-one command to the next; or a terminal, in which a program such as vim or top runs on
-whether anyone is attached or not. A dialogue is a conversation with a coding agent, in
-its own session. A small daemon owns the sessions; trl starts it in the background when
-needed, and it exits on its own when it is idle.`,
+		Long: `trl runs commands in sessions that keep their shell, programs in terminals that anyone can
+leave and come back to, and dialogues with coding agents. A small daemon owns them; trl
+starts it in the background when needed, and it exits on its own when it is idle.`,
 		Example: `  trl run 'echo hello'                 run a command in a temporary session
   trl run -s build 'cd src && make'    run it in the session "build", which stays
   trl run -s build 'git status'        still in src
+  trl start -s build 'make test'       run it in the background; trl logs, trl wait
   trl new -t ed -- vim notes           run vim in a terminal; Ctrl-\ leaves it,
   trl attach ed                        and this comes back
   trl chat 'fix the failing test'      talk with Claude Code, or another agent
@@ -106,7 +103,7 @@ needed, and it exits on its own when it is idle.`,
 		&cobra.Group{ID: groupDaemon, Title: "Daemon:"},
 		&cobra.Group{ID: groupOther, Title: "Other:"},
 	)
-	root.SetHelpCommand(helpCommand())
+	root.SetHelpCommand(a.helpCommand())
 	cobra.EnableCommandSorting = false // the order below is the order of use
 	root.SetUsageFunc(usage)
 
@@ -117,7 +114,7 @@ needed, and it exits on its own when it is idle.`,
 	global.SortFlags = false
 
 	commands := a.commands()
-	if i := slices.IndexFunc(commands, func(c named) bool { return len(args) > 0 && c.name == args[0] }); i >= 0 && args[0] != "completion" { // completion describes all commands
+	if i := slices.IndexFunc(commands, func(c named) bool { return len(args) > 0 && c.name == args[0] }); i >= 0 && args[0] != "completion" && args[0] != "man" { // these describe all commands
 		commands = commands[i : i+1]
 	}
 	for _, c := range commands {
@@ -146,31 +143,7 @@ func (a *app) commands() []named {
 		{"http", a.httpCommand}, {"open", a.openCommand}, {"web", a.webCommand},
 		{"config", a.configCommand}, {"doctor", a.doctorCommand},
 		{"call", a.callCommand}, {"version", a.versionCommand}, {"completion", a.completionCommand},
-	}
-}
-
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "help [COMMAND]",
-		GroupID: groupOther,
-		Short:   "Explain a command",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			topic, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return noSuchCommand(cmd.Root(), args)
-			}
-			topic.InitDefaultHelpFlag()
-			return topic.Help()
-		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			var list []cobra.Completion
-			for _, c := range cmd.Root().Commands() {
-				if len(args) == 0 && c.IsAvailableCommand() {
-					list = append(list, cobra.CompletionWithDesc(c.Name(), c.Short))
-				}
-			}
-			return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
-		},
+		{"man", a.manCommand},
 	}
 }
 

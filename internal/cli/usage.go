@@ -24,14 +24,10 @@ func usage(cmd *cobra.Command) error {
 	if cmd.HasExample() {
 		section("Examples:", cmd.Example)
 	}
-	for _, group := range cmd.Groups() {
-		var list strings.Builder
-		for _, c := range cmd.Commands() {
-			if c.GroupID == group.ID && (c.IsAvailableCommand() || c.Name() == "help") {
-				fmt.Fprintf(&list, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
-			}
-		}
-		section(group.Title, list.String())
+	if cmd.HasParent() {
+		listCommands(&b, cmd)
+	} else {
+		nameCommands(&b, cmd)
 	}
 	if cmd.HasAvailableLocalFlags() {
 		section("Flags:", cmd.LocalFlags().FlagUsages())
@@ -44,4 +40,36 @@ func usage(cmd *cobra.Command) error {
 	}
 	_, err := cmd.OutOrStderr().Write([]byte(b.String()))
 	return err
+}
+
+// listCommands lists the subcommands by group, a line each.
+func listCommands(b *strings.Builder, cmd *cobra.Command) {
+	for _, group := range cmd.Groups() {
+		b.WriteString("\n" + group.Title + "\n")
+		for _, c := range cmd.Commands() {
+			if c.GroupID == group.ID && (c.IsAvailableCommand() || c.Name() == "help") {
+				fmt.Fprintf(b, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
+			}
+		}
+	}
+}
+
+// nameCommands lists the subcommands and the topics by name alone, so that `trl --help` fits on a
+// screen.
+func nameCommands(b *strings.Builder, cmd *cobra.Command) {
+	b.WriteString("\n")
+	for _, group := range cmd.Groups() {
+		fmt.Fprintf(b, "%-11s", group.Title)
+		for _, c := range cmd.Commands() {
+			if c.GroupID == group.ID && (c.IsAvailableCommand() || c.Name() == "help") {
+				b.WriteString(" " + c.Name())
+			}
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("Topics:    ")
+	for _, t := range topics {
+		b.WriteString(" " + t.name)
+	}
+	b.WriteString("\n")
 }

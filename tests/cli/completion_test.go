@@ -51,7 +51,8 @@ func TestCompletionInBash(t *testing.T) {
 		"trl info alp":   "alpha",
 		"trl call sys":   "system.ping system.stats system.info system.upgrade system.http",
 		"trl run --sess": "--session",
-		"trl help co":    "config completion",
+		"trl help co":    "config completion commands",
+		"trl help exi":   "exit-codes",
 
 		"trl run --on do":        "docker:",
 		"trl run --on h":         "host",
