@@ -3,7 +3,7 @@
 # The nearest tag; without one the commit; without git what internal/version says.
 VERSION   := $(patsubst v%,%,$(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null))
 COMMIT    := $(shell git describe --always --exclude '*' --dirty 2>/dev/null)
-VERSION   := $(or $(VERSION),0.1.0-dev$(COMMIT:%=+%))
+VERSION   := $(or $(VERSION),$(shell sed -n 's/^var Version = "\(.*\)"/\1/p' internal/version/version.go)$(COMMIT:%=+%))
 PREFIX    ?= /usr/local
 FUZZTIME  ?= 30s
 TESTFLAGS ?= -race -p 2 -timeout 20m
@@ -12,7 +12,7 @@ PKG       ?= ./...
 STAMP     := -X github.com/trl-dev/trl/internal/version.Version=$(VERSION)
 GOBUILD   := CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $(STAMP)"
 
-GOFMT_CHECK := unformatted=$$(gofmt -l api client cmd internal tests) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
+GOFMT_CHECK := unformatted=$$(gofmt -l api client cmd internal tests tools) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
 
 # The programs inside bin/trl. Runners are copied to where sessions live, hence the limit. This machine
 # and its containers need the first two, which are the same on Linux; EMBED=all is for places of other
@@ -26,7 +26,7 @@ EMBEDDED  := $(patsubst %,$(EMBED_DIR)/%.gz,$(sort $(or $(EMBED_$(EMBED)),$(erro
 MAX_RUNNER_BYTES := 4718592
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick test check lint generate sdk web web-test bench fuzz install clean FORCE
+.PHONY: help build quick test check lint generate sdk web web-test bench fuzz install release clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -61,7 +61,8 @@ check: ## what CI runs: installs what the tests drive, then lint, runner size, t
 		[ $$n -lt $(MAX_RUNNER_BYTES) ] || { echo "$$f: a runner must be smaller than $(MAX_RUNNER_BYTES) bytes" >&2; exit 1; }; \
 	done
 	go test $(TESTFLAGS) ./...
-	@$(MAKE) --no-print-directory sdk
+	go -C tools test ./...
+	sdk/test.sh
 	web/test.sh test/dist.test.mjs
 	@# A count, not a time: at the end of a time go test fails now and then for no reason.
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=3000x
@@ -78,6 +79,7 @@ lint: ## gofmt, vet, staticcheck, tidy modules; vet and build for macOS
 	done
 	go tool staticcheck ./...
 	go mod tidy -diff
+	cd tools && go vet ./... && go mod tidy -diff
 
 generate: ## what follows from api/: docs/api.md, OpenAPI, JSON Schema, help, types and options of the SDKs; the synchronous Python client
 	go run ./internal/gen
@@ -105,6 +107,9 @@ fuzz: ## every fuzz target for FUZZTIME (30s, or 3000x for a count) each
 install: build ## bin/trl into $(PREFIX)/bin
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 755 bin/trl $(DESTDIR)$(PREFIX)/bin/trl
+
+release: ## build/release: archives, deb, rpm, images, formula, SBOM, install script, checksums; reproducible
+	go -C tools run ./release -root .. -out ../build/release -version '$(VERSION)'
 
 clean: ## remove what was built
 	rm -rf bin build bench.json $(EMBED_DIR)/*.gz

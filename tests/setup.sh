@@ -36,6 +36,7 @@ dockerd  docker.io -         sessions in containers
 runc     runc      -         sessions in a real Kubernetes
 ctr      containerd -        sessions in a real Kubernetes
 chromium chromium  -         the console in a browser
+rpm      rpm       -         the package for Red Hat
 npm      npm       node      the TypeScript SDK, MCP with its TypeScript client, screens beside xterm.js
 TABLE
 }

@@ -1,0 +1,395 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+const root = "../.."
+
+var here = platform{runtime.GOOS, runtime.GOARCH}
+
+// newRelease returns a release of this machine's platform alone, with the programs of make build.
+func newRelease(t *testing.T, version string) *release {
+	t.Helper()
+	level = gzip.BestSpeed
+	trl := filepath.Join(root, "bin", "trl")
+	return &release{
+		root: root, out: t.TempDir(), work: t.TempDir(), version: version, time: time.Unix(1_700_000_000, 0).UTC(), self: trl,
+		programs: map[platform]programs{here: {trl: trl, runner: filepath.Join(root, "bin", "trl-runner")}},
+	}
+}
+
+func pack(t *testing.T, r *release) string {
+	t.Helper()
+	if err := r.pack(); err != nil {
+		t.Fatalf("%s (run make build first)", err)
+	}
+	return r.out
+}
+
+// skip says what is not tested, where go test -v is not needed to see it.
+func skip(t *testing.T, format string, args ...any) {
+	t.Helper()
+	fmt.Fprintf(os.Stderr, "SKIPPED: "+format+"\n", args...)
+	t.SkipNow()
+}
+
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %s\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestRelease(t *testing.T) {
+	out := pack(t, newRelease(t, "0.1.0"))
+	name := "trl_0.1.0_" + here.os + "_" + here.arch
+	t.Run("same bytes", func(t *testing.T) {
+		var dirs []string
+		for range 2 {
+			r := newRelease(t, "0.1.0")
+			r.programs[here] = programs{trl: filepath.Join(root, "bin", "trl-runner"), runner: filepath.Join(root, "bin", "trl-runner")} // smaller
+			dirs = append(dirs, pack(t, r))
+		}
+		sameBytes(t, dirs[0], dirs[1])
+	})
+	t.Run("checksums", func(t *testing.T) { checksums(t, out) })
+	t.Run("archive", func(t *testing.T) { archive(t, filepath.Join(out, name+".tar.gz"), name) })
+	t.Run("bom", func(t *testing.T) { bom(t, filepath.Join(out, name+".cdx.json")) })
+	t.Run("installer", func(t *testing.T) { installer(t, out, name) })
+	if here.os != "linux" {
+		skip(t, "packages and images are for Linux")
+	}
+	t.Run("images", func(t *testing.T) { images(t, out) })
+	t.Run("deb", func(t *testing.T) {
+		next := newRelease(t, "0.2.0")
+		if err := next.makePackage(here, "deb", os.DevNull); err != nil {
+			t.Fatal(err)
+		}
+		deb(t, filepath.Join(out, name+".deb"), filepath.Join(next.out, next.name(here)+".deb"))
+	})
+	t.Run("rpm", func(t *testing.T) { rpm(t, filepath.Join(out, name+".rpm")) })
+}
+
+func sameBytes(t *testing.T, one, other string) {
+	entries, err := os.ReadDir(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !bytes.Equal(read(t, filepath.Join(one, e.Name())), read(t, filepath.Join(other, e.Name()))) {
+			t.Errorf("%s: two builds differ", e.Name())
+		}
+	}
+}
+
+func checksums(t *testing.T, out string) {
+	listed := map[string]string{}
+	for line := range strings.Lines(string(read(t, filepath.Join(out, "SHA256SUMS")))) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		listed[name] = sum
+	}
+	entries, err := os.ReadDir(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() != "SHA256SUMS" && listed[e.Name()] != fmt.Sprintf("%x", sha256.Sum256(read(t, filepath.Join(out, e.Name())))) {
+			t.Errorf("%s: the checksum is %q", e.Name(), listed[e.Name()])
+		}
+	}
+	if len(listed) != len(entries)-1 {
+		t.Errorf("%d checksums for %d files", len(listed), len(entries)-1)
+	}
+}
+
+// content returns the files of an archive.
+func content(t *testing.T, data []byte) map[string][]byte {
+	t.Helper()
+	if unpacked, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
+		if data, err = io.ReadAll(unpacked); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := map[string][]byte{}
+	for r := tar.NewReader(bytes.NewReader(data)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Uid != 0 || h.Gid != 0 || h.ModTime.Unix() != 1_700_000_000 {
+			t.Errorf("%s: %+v", h.Name, h)
+		}
+		if files[h.Name], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func archive(t *testing.T, path, top string) {
+	files := content(t, read(t, path))
+	want := []string{"bin/trl", "share/man/man1/trl.1", "share/man/man1/trl-run.1", "share/man/man7/trl-files.7", "share/doc/trl/LICENSE",
+		"share/bash-completion/completions/trl", "share/zsh/site-functions/_trl", "share/fish/vendor_completions.d/trl.fish"}
+	if here.os == "linux" {
+		want = append(want, "share/trl/systemd/user/trl.service", "share/trl/systemd/system/trl@.socket")
+	}
+	for _, name := range want {
+		if len(files[top+"/"+name]) == 0 {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	for name := range files {
+		if !strings.HasPrefix(name, top+"/") {
+			t.Errorf("%s is outside of %s", name, top)
+		}
+	}
+}
+
+func bom(t *testing.T, path string) {
+	var b struct {
+		BOMFormat, SpecVersion, SerialNumber string
+		Components                           []struct{ Name, Version, PURL string }
+	}
+	if err := json.Unmarshal(read(t, path), &b); err != nil {
+		t.Fatal(err)
+	}
+	if b.BOMFormat != "CycloneDX" || !regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(b.SerialNumber) {
+		t.Errorf("%+v", b)
+	}
+	names := map[string]bool{}
+	for _, c := range b.Components {
+		names[c.Name] = c.Version != "" && strings.HasPrefix(c.PURL, "pkg:golang/")
+	}
+	if !names["std"] || !names["golang.org/x/sys"] || !names["github.com/spf13/cobra"] {
+		t.Errorf("%v", names)
+	}
+}
+
+// installer installs from a server, upgrades, and refuses an archive that was tampered with.
+func installer(t *testing.T, out, name string) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		skip(t, "curl is not installed; install.sh is not tested")
+	}
+	server := httptest.NewServer(http.FileServer(http.Dir(out)))
+	defer server.Close()
+	home := t.TempDir()
+	install := func() (string, error) {
+		cmd := exec.Command("sh", filepath.Join(out, "install.sh"))
+		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TRL_BASE_URL=" + server.URL}
+		text, err := cmd.CombinedOutput()
+		return string(text), err
+	}
+	program := filepath.Join(home, ".local", "bin", "trl")
+	for _, when := range []string{"new", "over the old one"} {
+		text, err := install()
+		if err != nil || !strings.Contains(text, "is in "+filepath.Dir(program)) || !strings.Contains(text, "PATH") {
+			t.Fatalf("%s: %v: %s", when, err, text)
+		}
+		if got := run(t, program, "--version"); !strings.HasPrefix(got, "trl ") {
+			t.Errorf("%s: printed %q", when, got)
+		}
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(program)); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(out, name+".tar.gz")
+	whole := read(t, archive)
+	defer os.WriteFile(archive, whole, 0o600)
+	if err := os.WriteFile(archive, append(whole[:len(whole):len(whole)], 0), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := install()
+	if _, there := os.Stat(program); err == nil || there == nil || !strings.Contains(text, "nothing was installed") {
+		t.Errorf("installed an archive with the wrong checksum: %s", text)
+	}
+}
+
+// images follows every digest, and starts the programs in the file systems of the images.
+func images(t *testing.T, out string) {
+	for name, program := range map[string]string{"trl": "/usr/bin/trl", "trl-runner": "/trl-runner"} {
+		files := content(t, read(t, filepath.Join(out, name+"_0.1.0_oci.tar")))
+		get := func(d descriptor, to any) []byte {
+			t.Helper()
+			data := files["blobs/sha256/"+strings.TrimPrefix(d.Digest, "sha256:")]
+			if len(data) != d.Size || fmt.Sprintf("sha256:%x", sha256.Sum256(data)) != d.Digest {
+				t.Fatalf("%s: %+v: has %d bytes", name, d, len(data))
+			}
+			if to != nil {
+				if err := json.Unmarshal(data, to); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return data
+		}
+		var top, index struct{ Manifests []descriptor }
+		var manifest struct {
+			Config descriptor
+			Layers []descriptor
+		}
+		var config struct {
+			Architecture string
+			Config       struct{ Entrypoint []string }
+		}
+		if err := json.Unmarshal(files["index.json"], &top); err != nil {
+			t.Fatal(err)
+		}
+		get(top.Manifests[0], &index)
+		get(index.Manifests[0], &manifest)
+		get(manifest.Config, &config)
+		if config.Architecture != here.arch || len(config.Config.Entrypoint) != 1 || config.Config.Entrypoint[0] != program {
+			t.Errorf("%s: %+v", name, config)
+		}
+		layer := content(t, get(manifest.Layers[0], nil))
+		if len(layer[strings.TrimPrefix(program, "/")]) == 0 {
+			t.Fatalf("%s: has no %s", name, program)
+		}
+		if os.Getuid() != 0 || name != "trl" {
+			continue
+		}
+		dir := t.TempDir()
+		for name, data := range layer {
+			path := filepath.Join(dir, name)
+			if strings.HasSuffix(name, "/") {
+				_ = os.MkdirAll(path, 0o755)
+			} else if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := run(t, "chroot", "--userspec=10001:10001", dir, program, "--version"); !strings.HasPrefix(got, "trl ") {
+			t.Errorf("printed %q", got)
+		}
+	}
+}
+
+// deb installs, runs, upgrades and removes the package in a directory that has nothing but busybox.
+func deb(t *testing.T, first, second string) {
+	dpkg, err := exec.LookPath("dpkg")
+	cache, _ := os.UserCacheDir()
+	busybox := filepath.Join(cache, "trl-test", "busybox-static", "bin", "busybox")
+	if _, missing := os.Stat(busybox); err != nil || os.Getuid() != 0 || missing != nil {
+		skip(t, "the deb is not installed here: it takes root, dpkg and busybox-static (tests/setup.sh)")
+	}
+	dir := t.TempDir()
+	for _, d := range []string{"bin", "proc", "tmp", "root", "dev", "var/lib/dpkg/info", "var/lib/dpkg/updates"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(dir+"/bin/busybox", read(t, busybox), 0o755), os.Symlink("busybox", dir+"/bin/sh"),
+		os.WriteFile(dir+"/var/lib/dpkg/status", nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	install := func(args ...string) string {
+		return run(t, dpkg, append([]string{"--root=" + dir, "--log=" + dir + "/dpkg.log", "--force-depends"}, args...)...)
+	}
+	// A process namespace of its own: the daemon and its sessions end with it.
+	inside := func(script string) string {
+		return run(t, "unshare", "--mount", "--pid", "--fork", "sh", "-ec", `mount -t proc proc "$1/proc"; mount --bind /dev "$1/dev"
+			exec chroot "$1" /bin/busybox env -i HOME=/root PATH=/usr/bin:/bin /bin/sh -c "$2"`, "sh", dir, script)
+	}
+	install("-i", first)
+	if got := inside("trl run --shell sh 'echo hello'; trl stop 2>/dev/null"); !strings.HasPrefix(got, "hello\n") {
+		t.Errorf("printed %q", got)
+	}
+	for _, name := range []string{"share/man/man1/trl-run.1.gz", "share/doc/trl/copyright", "share/zsh/vendor-completions/_trl", "share/bash-completion/completions/trl"} {
+		if info, err := os.Stat(filepath.Join(dir, "usr", name)); err != nil || info.Mode().Perm() != 0o644 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	t.Run("units", func(t *testing.T) { units(t, dir) })
+	install("-i", second)
+	if got := string(read(t, dir+"/var/lib/dpkg/status")); !strings.Contains(got, "\nVersion: 0.2.0\n") || !strings.Contains(got, "\nStatus: install ok installed\n") {
+		t.Errorf("after the upgrade: %s", got)
+	}
+	if got := inside("trl --version"); !strings.HasPrefix(got, "trl ") {
+		t.Errorf("printed %q", got)
+	}
+	install("--purge", "trl")
+	left, err := filepath.Glob(dir + "/usr/*")
+	if err != nil || len(left) > 0 {
+		t.Errorf("left after removal: %v, %v", left, err)
+	}
+}
+
+// units has systemd look at the installed units, which must name the installed program.
+func units(t *testing.T, dir string) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		skip(t, "systemd-analyze is not installed; the units of the packages are not checked")
+	}
+	copies := t.TempDir()
+	paths, err := filepath.Glob(dir + "/usr/lib/systemd/*/*")
+	if err != nil || len(paths) != 4 {
+		t.Fatalf("%v, %v", paths, err)
+	}
+	args := []string{"verify", "--man=no"}
+	for _, path := range paths {
+		text := strings.ReplaceAll(string(read(t, path)), "ExecStart=/usr/bin/trl ", "ExecStart="+dir+"/usr/bin/trl ")
+		if strings.HasSuffix(path, ".service") && !strings.Contains(text, "ExecStart="+dir) {
+			t.Errorf("%s: does not start /usr/bin/trl", path)
+		}
+		path = filepath.Join(copies, filepath.Base(path))
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, path)
+	}
+	cmd := exec.Command(analyze, args...)
+	cmd.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+copies+":")
+	out, err := cmd.CombinedOutput()
+	out = regexp.MustCompile(`(?m)^.*Unknown key.*'DelegateSubgroup'.*$`).ReplaceAll(out, nil) // systemd before 254 ignores it
+	if err != nil || strings.Contains(string(out), copies) {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func rpm(t *testing.T, path string) {
+	if _, err := exec.LookPath("rpm"); err != nil {
+		skip(t, "rpm is not installed; the rpm is not checked")
+	}
+	list := run(t, "rpm", "-qp", "--nosignature", "--list", path)
+	for _, name := range []string{"/usr/bin/trl\n", "/usr/lib/systemd/system/trl@.service\n", "/usr/share/man/man1/trl.1.gz\n", "/usr/share/zsh/site-functions/_trl\n"} {
+		if !strings.Contains(list, name) {
+			t.Errorf("has no %q:\n%s", name, list)
+		}
+	}
+	if got := run(t, "rpm", "-qp", "--nosignature", "--queryformat", "%{NAME} %{VERSION} %{LICENSE}", path); got != "trl 0.1.0 MIT" {
+		t.Errorf("%q", got)
+	}
+	run(t, "rpm", "--checksig", "--nosignature", path)
+}
