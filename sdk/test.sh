@@ -18,9 +18,11 @@ npm_test() {
 	)
 }
 
+packages=
 if command -v npm >/dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
 	npm_test sdk/typescript
 	npm_test tests/mcp
+	packages=node
 else
 	echo "SKIPPED: Node 20 or newer is not here; the TypeScript SDK, and MCP with its TypeScript client, are not tested"
 fi
@@ -33,6 +35,10 @@ if python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))
 		touch build/python/ready
 	fi
 	(cd sdk/python && ../../build/python/bin/mypy && ../../build/python/bin/pytest -q)
+	packages="$packages python"
 else
 	echo "SKIPPED: Python 3.10 or newer with venv is not here; the Python SDK is not tested"
 fi
+
+# shellcheck disable=SC2086 # words
+sdk/packages.sh $packages

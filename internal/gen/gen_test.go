@@ -253,3 +253,11 @@ func TestWrapProse(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+func TestPythonVersion(t *testing.T) {
+	for v, want := range map[string]string{"0.1.0": "0.1.0", "0.1.0-dev": "0.1.0.dev0", "0.1.0-rc.1": "0.1.0rc1", "1.2.3-beta": "1.2.3beta0"} {
+		if got := pythonVersion(v); got != want {
+			t.Errorf("pythonVersion(%q) = %q, want %q", v, got, want)
+		}
+	}
+}

@@ -1,7 +1,7 @@
 // Command gen generates files from package api: the API page, the OpenAPI and JSON Schema
 // files, the help of `trl call`, the types and options of the SDKs, and the list of released
-// names. It also generates the synchronous Python client from the asyncio one. Run it from the
-// top of the repository:
+// names. It also generates the synchronous Python client from the asyncio one, and puts the version
+// into the SDKs. Run it from the top of the repository:
 //
 //	go run ./internal/gen          write the files
 //	go run ./internal/gen -check   report the files that are not up to date
@@ -64,6 +64,11 @@ func run(root string, check bool) error {
 			return fmt.Errorf("%s: %w", out.path, err)
 		}
 	}
+	versions, err := writeVersions(root)
+	if err != nil {
+		return err
+	}
+	maps.Copy(files, versions)
 	python := filepath.Join(root, "sdk", "python", "src", "trl_client")
 	for _, f := range syncFiles {
 		if files[filepath.Join(python, f.to)], err = writeSync(python, f.from); err != nil {

@@ -16,7 +16,7 @@ var mayImport = map[string][]string{
 
 	"api":              {"internal/near"},
 	"api/spec":         {},
-	"internal/gen":     {"api", "internal/config"},
+	"internal/gen":     {"api", "internal/config", "internal/version"},
 	"client":           {"api", "internal/place", "internal/rpc", "internal/wire"},
 	"internal/wire":    {"api"},
 	"internal/rpc":     {"api", "internal/wire"},

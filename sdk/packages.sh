@@ -1,0 +1,70 @@
+#!/bin/sh
+# Builds the wheel and the npm package into build/sdk, installs each into an empty project, checks the
+# types of a program there with mypy --strict and tsc --strict, and runs it with bin/trl. sdk/test.sh
+# calls it, with what it has installed: python, node or both.
+set -eu
+cd "$(dirname "$0")/.."
+tree=$PWD out=$PWD/build/sdk
+rm -rf "$out"
+mkdir -p "$out/run"
+
+# A daemon of its own, which ends with this script.
+export PATH="$tree/bin:$PATH" TRL_SOCKET_PATH="$out/run/trl.sock" TRL_STATE_DIR="$out/run/state"
+trap 'trl stop 2>/dev/null || true; rm -rf "$out/run"' EXIT
+
+wheel() {
+	echo "== wheel in an empty project"
+	build/python/bin/pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w "$out" sdk/python
+	rm -rf sdk/python/build
+	python3 -m venv --without-pip "$out/python"
+	build/python/bin/pip --python "$out/python/bin/python" install -q --disable-pip-version-check --no-index "$out"/trl_client-*.whl
+	cat >"$out/example.py" <<'PY'
+import trl_client as trl
+
+
+def main() -> None:
+    with trl.connect() as t, t.session(shell="sh") as s:
+        result = s.run("echo hello; exit 3", timeout_s=60)
+        code: int = result.exit_code
+        print(result.stdout.strip(), code)
+
+
+main()
+PY
+	cd "$out"
+	"$tree/build/python/bin/mypy" --strict --cache-dir "$out/mypy" --python-executable python/bin/python example.py
+	[ "$(python/bin/python -W error example.py)" = "hello 3" ]
+	cd "$tree"
+}
+
+npm_package() {
+	echo "== npm package in an empty project"
+	# sdk/test.sh has just built it.
+	(cd sdk/typescript && npm pack --silent --ignore-scripts --pack-destination "$out" >/dev/null)
+	mkdir "$out/node"
+	cd "$out/node"
+	echo '{"name": "empty", "private": true, "type": "module"}' >package.json
+	npm install --silent --no-audit --no-fund --offline --ignore-scripts "$out"/trl-dev-trl-*.tgz
+	cat >example.ts <<'TS'
+import { connect } from "@trl-dev/trl";
+
+const trl = await connect();
+const session = await trl.session({ shell: "sh" });
+const result = await session.run("echo hello; exit 3", { timeoutS: 60 });
+const code: number = result.exitCode;
+console.log(result.stdout.trim(), code);
+await session.destroy();
+await trl.close();
+TS
+	"$tree/sdk/typescript/node_modules/.bin/tsc" --strict --noUncheckedIndexedAccess --exactOptionalPropertyTypes \
+		--target es2022 --module nodenext --types node --typeRoots "$tree/sdk/typescript/node_modules/@types" example.ts
+	[ "$(node example.js)" = "hello 3" ]
+	cd "$tree"
+}
+
+for kind in "$@"; do
+	case $kind in
+	python) wheel ;;
+	node) npm_package ;;
+	esac
+done
