@@ -74,7 +74,9 @@ func (a *app) helpCommand() *cobra.Command {
 				}
 			}
 			for _, t := range topics {
-				list = append(list, cobra.CompletionWithDesc(t.name, t.short))
+				if t.name != "runtimes" { // also a command
+					list = append(list, cobra.CompletionWithDesc(t.name, t.short))
+				}
 			}
 			return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
 		},
