@@ -49,7 +49,7 @@ func PlaceKinds() []PlaceKindInfo {
 		{
 			Kind: PlaceKubernetes, Short: "k8s", Argument: "IMAGE", Sets: []string{"image"}, Doc: "a new pod, which lives as long as a session is in it",
 			Options: []string{
-				"context", "namespace", "container", "user", "pull", "labels", "read_only", "capabilities", "service_account", "node_selector", "tolerations",
+				"context", "namespace", "container", "mounts", "user", "pull", "labels", "read_only", "capabilities", "service_account", "node_selector", "tolerations",
 				"runtime_class", "pod_template", "claim_pool", "runner_image",
 			},
 		},
@@ -84,7 +84,8 @@ type PlaceOptions struct {
 	// containers.
 	Container string `json:"container,omitempty"`
 	// Mounts are SOURCE:TARGET or SOURCE:TARGET:ro. A source that begins with / is a directory
-	// or file of the engine's machine; any other is a volume.
+	// or file of the engine's machine; any other is a volume, or in a pod the name of a persistent
+	// volume claim.
 	Mounts []string `json:"mounts,omitempty"`
 	// Network is none, bridge or the name of a network.
 	Network string `json:"network,omitempty"`

@@ -86,11 +86,12 @@ func (s *Session) noteLost(c *runnerConn, why string, silence, notice time.Durat
 	}
 }
 
-// publishUnreachable publishes that the session cannot be reached, if that is still so.
+// publishUnreachable publishes that the session cannot be reached, if that is still so. A runner that
+// has ended its session exits, and to find that out may take long in a place that is slow.
 func (s *Session) publishUnreachable(a *absence) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.absence != a || a.published || s.ending.step == endLeft || s.state == api.SessionTerminated {
+	if s.absence != a || a.published || s.ending.step == endLeft || s.ending.result != nil || s.state == api.SessionTerminated {
 		return
 	}
 	a.published = true

@@ -16,6 +16,8 @@ import (
 // Runner runs cases against a service, one at a time: they share names in /tmp.
 type Runner struct {
 	Service api.Service
+	// Beside is a session in whose place the cases run; empty for the host.
+	Beside string
 	// Scale stretches every max_ms, for a machine that is slow or busy.
 	Scale float64
 }
@@ -24,7 +26,7 @@ type Runner struct {
 func (r Runner) Run(ctx context.Context, c Case, shell Shell) []string {
 	var bad complaints
 	params := c.Session
-	params.Shell = shell.Path
+	params.Shell, params.Beside = shell.Path, r.Beside
 	info, err := r.Service.SessionCreate(ctx, params)
 	if err != nil {
 		bad.addf("session.create: %s", err)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,18 +41,24 @@ var binary = sync.OnceValues(func() (string, error) {
 		}
 		return filepath.Abs(path)
 	}
-	return build("build", "-race", "./cmd/trl", "./cmd/trl-runner")
+	return build("build", nil, []string{"-race"}, "./cmd/trl", "./cmd/trl-runner")
 })
 
 // Plain returns the path of a trl built from this tree without the race detector, for tests
 // that are about amounts. It is built once per test process.
 var Plain = sync.OnceValues(func() (string, error) {
-	return build("plain", "-race=false", "./cmd/trl", "./cmd/trl-runner")
+	return build("plain", nil, []string{"-race=false"}, "./cmd/trl", "./cmd/trl-runner")
+})
+
+// Static returns the path of a trl whose runner needs no libraries, so that it runs in any container;
+// trl-kube stands beside both. The flags are those of `make build`, which has compiled the packages.
+var Static = sync.OnceValues(func() (string, error) {
+	return build("static", []string{"CGO_ENABLED=0"}, []string{"-buildvcs=false", "-trimpath", "-ldflags=-s -w"}, "./cmd/trl", "./cmd/trl-runner", "./cmd/trl-kube")
 })
 
 // build makes programs and puts them into a directory named after their contents: those of
 // a test that still runs are never overwritten. It returns the path of the first.
-func build(set, race string, packages ...string) (string, error) {
+func build(set string, env, flags []string, packages ...string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
@@ -73,8 +80,8 @@ func build(set, race string, packages ...string) (string, error) {
 		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	removeOld(base)
-	cmd := exec.Command("go", append([]string{"build", race, "-o", stage + "/"}, packages...)...)
-	cmd.Dir = root
+	cmd := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-o", stage + "/"}, packages)...)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", packages[0], err, out)
 	}

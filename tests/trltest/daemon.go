@@ -86,12 +86,12 @@ func KeepsProcesses() Option { return func(o *options) { o.dirty = true } }
 func Start(t testing.TB, opts ...Option) *Daemon {
 	t.Helper()
 	root := testkit.Dir(t)
-	d := &Daemon{root: root, binary: Binary(t), StateDir: filepath.Join(root, "state")}
+	d := &Daemon{root: root, StateDir: filepath.Join(root, "state")}
 	for _, opt := range opts {
 		opt(&d.opts)
 	}
-	if d.opts.use != "" {
-		d.binary = d.opts.use
+	if d.binary = d.opts.use; d.binary == "" {
+		d.binary = Binary(t)
 	}
 	if !d.opts.stdio {
 		d.Socket = filepath.Join(root, "run", "trl.sock")

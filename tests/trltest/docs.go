@@ -36,15 +36,39 @@ func Page(t *testing.T, file, token string, replaced *strings.Replacer) {
 		t.Fatal(err)
 	}
 	blocks := blocksOf(replaced.Replace(string(page)))
+	run(t, filepath.Base(file), dir, blocks, "HOME="+dir, "PATH="+bin+":"+os.Getenv("PATH"))
+	if len(blocks) < 2 {
+		t.Errorf("%d blocks", len(blocks))
+	}
+}
+
+// Section does the same with the blocks of one section of a document, for a reader with that environment.
+func Section(t *testing.T, file, heading string, replaced *strings.Replacer, env ...string) {
+	t.Helper()
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(page), "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("%s has no section %q", file, heading)
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	run(t, heading, t.TempDir(), blocksOf(replaced.Replace(section)), env...)
+}
+
+// run runs blocks in one bash, with files in dir.
+func run(t *testing.T, name, dir string, blocks []block, env ...string) {
+	t.Helper()
 	var script strings.Builder
 	script.WriteString("set -eu\n")
 	for i, b := range blocks {
 		fmt.Fprintf(&script, "exec >%s/%d 2>&1\n%s", dir, i, b.code)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", "-c", script.String())
-	cmd.Env = []string{"HOME=" + dir, "PATH=" + bin + ":" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}
+	cmd.Env = append(env, "GORACE=atexit_sleep_ms=0")
 	failed := cmd.Run()
 	printed := 0
 	for i, b := range blocks {
@@ -57,11 +81,11 @@ func Page(t *testing.T, file, token string, replaced *strings.Replacer) {
 		// curl prints a body without a line end as it is, and headers with CR.
 		got := strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(string(out), "\r", ""), "}{", "}\n{"))
 		if !matches(b.shown, got) {
-			t.Errorf("%s, line %d: printed\n%s\nthe page says\n%s", filepath.Base(file), b.line, got, b.shown)
+			t.Errorf("%s, line %d: printed\n%s\nthe page says\n%s", name, b.line, got, b.shown)
 		}
 	}
-	if failed != nil || len(blocks) < 2 || printed == 0 {
-		t.Errorf("%d blocks: %v", len(blocks), failed)
+	if failed != nil || printed == 0 {
+		t.Errorf("%s: %d blocks: %v", name, len(blocks), failed)
 	}
 }
 

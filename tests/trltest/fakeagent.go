@@ -14,7 +14,7 @@ const fakeAgentPackage = "tests/dialogue/fakeagent"
 // FakeAgentPath is the path of the fake coding agent, which speaks as Claude does. It is
 // built once per test process.
 var FakeAgentPath = sync.OnceValues(func() (string, error) {
-	return build("agent", "-race=false", "./"+fakeAgentPackage)
+	return build("agent", nil, []string{"-race=false"}, "./"+fakeAgentPackage)
 })
 
 // FakeAgent returns the path of the fake agent by the name claude, so that it is found on a

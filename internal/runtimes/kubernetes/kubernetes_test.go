@@ -3,6 +3,7 @@
 package kubernetes_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 func newDriver(t *testing.T) *kubernetes.Driver {
-	d, end := startDriver(t, clustertest.Start(t), t.TempDir())
+	d, end := startDriver(t, clustertest.Start(t).Kubeconfig, t.TempDir())
 	t.Cleanup(func() {
 		d.Close()
 		end()
@@ -49,7 +50,7 @@ func newDriver(t *testing.T) *kubernetes.Driver {
 }
 
 // startDriver makes a driver. The caller closes it and then calls end.
-func startDriver(t *testing.T, cluster *clustertest.Cluster, dir string) (d *kubernetes.Driver, end func()) {
+func startDriver(t *testing.T, kubeconfig, dir string) (d *kubernetes.Driver, end func()) {
 	t.Helper()
 	reaper := process.NewReaper()
 	self, err := os.Executable()
@@ -58,7 +59,7 @@ func startDriver(t *testing.T, cluster *clustertest.Cluster, dir string) (d *kub
 	}
 	return kubernetes.New(kubernetes.Config{
 		Program: func() (string, error) { return self, nil }, Spawn: reaper.Start, Forget: func(int) {}, Dir: dir,
-		Environ: append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig),
+		Environ: append(os.Environ(), "KUBECONFIG="+kubeconfig),
 	}), reaper.Close
 }
 
@@ -158,55 +159,93 @@ func TestImageWithoutShell(t *testing.T) {
 }
 
 // TestRuntime passes the checks of every runtime, in a real cluster.
-func TestRuntime(t *testing.T) { runtimetest.Run(t, newPlace(clustertest.Start(t))) }
+func TestRuntime(t *testing.T) { runtimetest.Run(t, newPods(clustertest.Start(t))) }
 
 // TestSessions passes the checks with whole sessions.
-func TestSessions(t *testing.T) { runtimetest.RunSessions(t, newPlace(clustertest.Start(t))) }
+func TestSessions(t *testing.T) { runtimetest.RunSessions(t, newPods(clustertest.Start(t))) }
 
-// newPlace returns new pods of a cluster.
-func newPlace(cluster *clustertest.Cluster) func(t *testing.T) runtimetest.Place {
+// TestExistingPod passes both in a pod that TRL did not make.
+func TestExistingPod(t *testing.T) {
+	cluster := clustertest.Start(t)
+	runtimetest.Run(t, existingPod(cluster))
+	runtimetest.RunSessions(t, existingPod(cluster))
+}
+
+// newPods returns new pods of a cluster.
+func newPods(cluster *clustertest.Cluster) func(t *testing.T) runtimetest.Place {
 	return func(t *testing.T) runtimetest.Place {
-		dir := testkit.Dir(t)
-		log := slog.New(slog.NewTextHandler(t.Output(), nil))
-		return runtimetest.Place{
-			Open: func(t *testing.T) (session.Runtime, func()) {
-				t.Helper()
-				records, err := state.Open(state.Config{Path: filepath.Join(dir, "state"), Logger: log})
-				if err != nil {
-					t.Fatal(err)
-				}
-				driver, end := startDriver(t, cluster, dir)
-				rt, err := remote.New(remote.Config{Driver: driver, State: records, Logger: log})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return rt, func() {
-					rt.Close()
-					end()
-					records.Close()
-				}
-			},
-			WantEmpty: func(t *testing.T) {
-				t.Helper()
-				wantNoPods(t, cluster)
-			},
-			Target: target(api.PlaceKubernetes, api.PlaceOptions{Image: clustertest.Busybox}),
-			Cycles: 8, // a pod takes seconds
-			End: func(r session.Runner) string {
-				name := r.Place().Info.Pod
-				if _, err := cluster.Do(http.MethodDelete, "/api/v1/namespaces/default/pods/"+name+"?gracePeriodSeconds=0", "", nil); err != nil {
-					t.Error(err)
-				}
-				return "was deleted"
-			},
-			Listing: func() string {
-				text, err := cluster.Get("/api/v1/namespaces/default/pods")
-				if err != nil {
-					t.Error(err)
-				}
-				return text
-			},
+		return newPlace(t, cluster, target(api.PlaceKubernetes, api.PlaceOptions{Image: clustertest.Busybox}))
+	}
+}
+
+// existingPod returns pods that exist before the sessions in them, and after.
+func existingPod(cluster *clustertest.Cluster) func(t *testing.T) runtimetest.Place {
+	return func(t *testing.T) runtimetest.Place {
+		return newPlace(t, cluster, target(api.PlacePod, api.PlaceOptions{Namespace: "default", Pod: cluster.Pod(t)}))
+	}
+}
+
+// newPlace returns a place of a cluster, behind a network that can break.
+func newPlace(t *testing.T, cluster *clustertest.Cluster, to session.Target) runtimetest.Place {
+	t.Helper()
+	dir, log := testkit.Dir(t), &testkit.Buffer{}
+	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log:\n%s", log)
 		}
+	})
+	const server = "127.0.0.1:6443"
+	proxy := testkit.NewProxy(t, server)
+	text := testkit.Must(os.ReadFile(cluster.Kubeconfig))(t)
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, bytes.ReplaceAll(text, []byte(server), []byte(proxy.Address())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return runtimetest.Place{
+		Open: func(t *testing.T) (session.Runtime, func()) {
+			t.Helper()
+			records, err := state.Open(state.Config{Path: filepath.Join(dir, "state"), Logger: logger})
+			if err != nil {
+				t.Fatal(err)
+			}
+			driver, end := startDriver(t, kubeconfig, dir)
+			rt, err := remote.New(remote.Config{Driver: driver, State: records, Logger: logger})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rt, func() {
+				rt.Close()
+				end()
+				records.Close()
+			}
+		},
+		WantEmpty: func(t *testing.T) {
+			t.Helper()
+			wantNoPods(t, cluster)
+		},
+		Target: to,
+		Cycles: 8, // a pod takes seconds
+		Cut:    proxy.Cut,
+		Lose: func() func() {
+			proxy.Refuse()
+			proxy.Cut()
+			return proxy.Listen
+		},
+		End: func(r session.Runner) string {
+			name := r.Place().Info.Pod
+			if _, err := cluster.Do(http.MethodDelete, "/api/v1/namespaces/default/pods/"+name+"?gracePeriodSeconds=0", "", nil); err != nil {
+				t.Error(err)
+			}
+			return "was deleted"
+		},
+		Listing: func() string {
+			text, err := cluster.Get("/api/v1/namespaces/default/pods")
+			if err != nil {
+				t.Error(err)
+			}
+			return text
+		},
 	}
 }
 

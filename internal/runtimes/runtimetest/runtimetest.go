@@ -3,6 +3,7 @@
 package runtimetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,8 +31,8 @@ type Place struct {
 	// Target is where sessions are created.
 	Target session.Target
 
-	// Cycles is how many sessions are made one after another to see that nothing is left; 100 if it
-	// is 0.
+	// Cycles is how many sessions are made one after another to see that nothing is left, 100 if it
+	// is 0, and the maximum of sessions that are made at once.
 	Cycles int
 
 	// The rest is nil where it does not apply, and the checks that need it are left out.
@@ -361,8 +362,7 @@ func deadRunner(d *daemon) {
 }
 
 func manyAtOnce(d *daemon) {
-	const count = 16
-	runners := make([]session.Runner, count)
+	runners := make([]session.Runner, min(16, cmp.Or(d.place.Cycles, 16)))
 	var starts sync.WaitGroup
 	for i := range runners {
 		starts.Go(func() {

@@ -413,7 +413,7 @@ export interface PlaceOptions {
   container?: string;
   /**
    * SOURCE:TARGET or SOURCE:TARGET:ro. A source that begins with / is a directory or file of the
-   * engine's machine; any other is a volume.
+   * engine's machine; any other is a volume, or in a pod the name of a persistent volume claim.
    */
   mounts?: string[];
   /** none, bridge or the name of a network. */

@@ -43,6 +43,11 @@ func In(m *testing.M) Tests {
 	if os.Getenv(insideVariable) == "" && missing() == "" {
 		os.Exit(outside())
 	}
+	if os.Getenv(insideVariable) != "" {
+		if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+			panic(fmt.Sprintf("the loopback interface of the namespace: %v: %s", err, out))
+		}
+	}
 	return Tests{m}
 }
 
@@ -321,7 +326,7 @@ func (c *Cluster) prepareNamespaces() error {
 		}
 	}
 	for _, command := range []string{
-		"link set lo up", "link add node0 type bridge", "addr add " + nodeIP + "/24 dev node0", "link set node0 up", "route add default dev node0",
+		"link add node0 type bridge", "addr add " + nodeIP + "/24 dev node0", "link set node0 up", "route add default dev node0",
 	} {
 		if out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput(); err != nil {
 			return fmt.Errorf("ip %s: %w: %s", command, err, out)
@@ -474,4 +479,21 @@ func (c *Cluster) StartAPIServer(t testing.TB) {
 	if err := c.await("the apiserver", "/readyz", "ok"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Pod makes a pod without TRL, waits until it runs, and returns its name. It is removed after the test.
+func (c *Cluster) Pod(t testing.TB) string {
+	t.Helper()
+	name := "foreign-" + strings.ToLower(rand.Text()[:8])
+	const pods = "/api/v1/namespaces/default/pods"
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q},"spec":{"terminationGracePeriodSeconds":0,`+
+		`"containers":[{"name":"main","image":%q,"command":["/bin/sleep","100000"]}]}}`, name, Busybox)
+	if _, err := c.Do(http.MethodPost, pods, "application/json", []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = c.Do(http.MethodDelete, pods+"/"+name+"?gracePeriodSeconds=0", "", nil) })
+	if err := c.await("pod "+name, pods+"/"+name, `"phase":"Running"`); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }

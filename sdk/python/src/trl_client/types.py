@@ -485,7 +485,7 @@ class PlaceOptions(TypedDict, total=False):
 
     mounts: list[str]
     """SOURCE:TARGET or SOURCE:TARGET:ro. A source that begins with / is a directory or file of the
-    engine's machine; any other is a volume.
+    engine's machine; any other is a volume, or in a pod the name of a persistent volume claim.
     """
 
     network: str
