@@ -63,6 +63,7 @@ var parts = []part{
 	{"grpc", (*bench).grpc},
 	{"terminals", (*bench).terminals},
 	{"dialogues", (*bench).dialogues},
+	{"runtimes", (*bench).runtimes},
 	{"memory", (*bench).memory},
 	{"scale", (*bench).scale},
 }

@@ -196,6 +196,24 @@ func TestRunnerIsLight(t *testing.T) {
 	}
 }
 
+// TestKubernetesIsApart keeps the libraries of Kubernetes out of trl: their initialisation costs every
+// start of the program milliseconds and megabytes. The program trl-kube has them.
+func TestKubernetesIsApart(t *testing.T) {
+	for _, goos := range systems {
+		has := map[string]bool{}
+		for _, p := range packages(t, goos) {
+			for _, dep := range p.Deps {
+				if strings.HasPrefix(dep, "k8s.io/") || strings.HasPrefix(dep, "sigs.k8s.io/") {
+					has[p.rel()] = true
+				}
+			}
+		}
+		if has["cmd/trl"] || has["cmd/trl-runner"] || !has["cmd/trl-kube"] {
+			t.Errorf("%s: linked with Kubernetes: %v; must be cmd/trl-kube alone of the programs", goos, has)
+		}
+	}
+}
+
 // TestOneWayToStartChildren keeps os/exec out of daemon and runner: its Wait and
 // the reaper's wait4(-1) would steal each other's children (ADR 5).
 func TestOneWayToStartChildren(t *testing.T) {

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -155,6 +157,55 @@ func TestImageWithoutShell(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "runner_image") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestInstallNowhere: a pod that cannot have the runner gets a clear error. In a container /dev/shm is
+// mounted noexec.
+func TestInstallNowhere(t *testing.T) {
+	cluster, d := clustertest.Start(t), newDriver(t)
+	for i, c := range []struct{ name, more, says string }{
+		{"read-only and noexec", `"securityContext":{"readOnlyRootFilesystem":true},`, "no directory is writable and allows programs to be started; looked at /run/trl-runner"},
+		{"full disk", `"securityContext":{"readOnlyRootFilesystem":true},"volumeMounts":[{"name":"small","mountPath":"/tmp"}],`, "No space left on device"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			site := open(t, d, 10+i, target(api.PlacePod, api.PlaceOptions{Pod: cluster.Pod(t, c.more)}))
+			path, err := site.Install(t.Context(), func(api.PlaceProgress) {})
+			if !errors.Is(err, api.ErrRuntimeUnavailable) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%q, %v", path, err)
+			}
+			p := testkit.Must(site.Exec(t.Context(), []string{"/bin/sh", "-c", "find /run /var /tmp -name '*trl-runner-*' 2>/dev/null; exit 0"}))(t)
+			left, _ := io.ReadAll(p)
+			if exit, err := p.Wait(); err != nil || exit.Status != 0 || len(left) > 0 {
+				t.Errorf("left: %q, %+v, %v", left, exit, err)
+			}
+		})
+	}
+}
+
+// TestAPIServerGone: without the apiserver a pod is unreachable, not ended, and everything works again
+// when it is back.
+func TestAPIServerGone(t *testing.T) {
+	cluster, d := clustertest.Start(t), newDriver(t)
+	to := target(api.PlacePod, api.PlaceOptions{Pod: cluster.Pod(t)})
+	site := open(t, d, 20, to)
+	cluster.StopAPIServer()
+	_, err := site.Exec(t.Context(), []string{"/bin/true"})
+	var ended *remote.EndedError
+	if errors.As(err, &ended) {
+		t.Errorf("the pod is said to have ended: %v", err)
+	}
+	testkit.WantError(t, err, api.CodeRuntimeUnavailable, "connection refused")
+	_, err = d.Open(t.Context(), remote.Opening{Daemon: "d1", SessionID: "s-0000000021", Target: to, Progress: func(api.PlaceProgress) {}})
+	testkit.WantError(t, err, api.CodeRuntimeUnavailable, "connection refused")
+	if r := d.Check(t.Context(), to); r.Reachable || !strings.Contains(r.Why, "connection refused") {
+		t.Errorf("check: %+v", r)
+	}
+	cluster.StartAPIServer(t)
+	p := testkit.Must(site.Exec(t.Context(), []string{"/bin/true"}))(t)
+	_, _ = io.ReadAll(p)
+	if exit, err := p.Wait(); err != nil || exit.Status != 0 {
+		t.Errorf("afterwards: %+v, %v", exit, err)
 	}
 }
 
