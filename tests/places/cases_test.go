@@ -68,7 +68,7 @@ func TestPlaces(t *testing.T) {
 }
 
 // oneShell is the shell that CI runs in a place.
-var oneShell = map[string][]string{"docker": {"bash"}, "ssh": {"sh"}, "kubernetes": {"ash"}, "trl": {"zsh"}}
+var oneShell = map[string][]string{"docker": {"bash"}, "ssh": {"zsh"}, "kubernetes": {"ash"}, "trl": {"sh"}}
 
 // corpus runs the cases of a shell, some beside each other.
 func (p *place) corpus(t *testing.T, beside string, shell cases.Shell) {

@@ -23,7 +23,8 @@ const (
 	// findScript prints the system, and the path of the runner if it is there.
 	findScript = `uname -sm; for d; do { [ -O "$d" ] || [ "$d" = ` + op.RunnerDir + ` ]; } && [ -x "$d/$0" ] && echo "$d/$0" && exit 0; done; exit 0`
 	// copyScript copies its stdin into the first directory in which a program can be started, makes
-	// the copy check its own content, and prints its path.
+	// the copy check its own content, and prints its path. It reads its stdin to the end also when it
+	// fails: the connection of a program that ends before has no exit status, but times out.
 	copyScript = `sum=$1; shift; umask 077
 for d; do
   [ -d "$d" ] || mkdir "$d" 2>/dev/null || continue
@@ -32,9 +33,9 @@ for d; do
   { printf '#!/bin/sh\nexit 0\n' >"$t" && chmod 755 "$t"; } 2>/dev/null || continue
   "$t" 2>/dev/null || { rm -f "$t"; continue; }
   cat >"$t" && "$t" check "$sum" >/dev/null && mv -f "$t" "$d/$0" && echo "$d/$0" && exit 0
-  rm -f "$t"; exit 1
+  rm -f "$t"; cat >/dev/null; exit 1
 done
-echo "no directory is writable and allows programs to be started; looked at $*" >&2; exit 1`
+echo "no directory is writable and allows programs to be started; looked at $*" >&2; cat >/dev/null; exit 1`
 )
 
 // Install copies the runner into the pod, unless it is there.
