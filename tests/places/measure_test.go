@@ -116,7 +116,7 @@ func (p *place) measureCreate() measured {
 		if p.name == "docker" { // the goal is a multiple of docker run
 			var container string
 			m.Floor = append(m.Floor, timed(1, func() {
-				container = strings.TrimSpace(p.command("docker", "run", "-d", dockertest.Busybox, "/bin/sleep", "1000"))
+				container = strings.TrimSpace(p.command("docker", "run", "-d", "--entrypoint", "/bin/sleep", dockertest.Busybox, "1000"))
 			})...)
 			p.command("docker", "rm", "-f", container)
 			m.Ratio = 1.3
@@ -162,7 +162,7 @@ func (p *place) alternatives() []measured {
 	const n = 20
 	switch p.name {
 	case "docker":
-		container := strings.TrimSpace(p.command("docker", "run", "-d", dockertest.Busybox, "/bin/sleep", "1000"))
+		container := strings.TrimSpace(p.command("docker", "run", "-d", "--entrypoint", "/bin/sleep", dockertest.Busybox, "1000"))
 		defer p.command("docker", "rm", "-f", container)
 		return []measured{{Name: "docker exec CONTAINER true", Samples: timed(n, func() { p.command("docker", "exec", container, "true") })}}
 	case "ssh":
