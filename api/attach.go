@@ -27,8 +27,8 @@ type SessionAttachParams struct {
 	TakeSize bool `json:"take_size,omitempty"`
 }
 
-// watches reports whether the viewer changes neither input nor size of the terminal.
-func (p SessionAttachParams) watches() bool { return p.ReadOnly }
+// Watches reports whether the viewer changes neither input nor size of the terminal.
+func (p SessionAttachParams) Watches() bool { return p.ReadOnly }
 
 // Check reports the first invalid parameter.
 func (p SessionAttachParams) Check() error {

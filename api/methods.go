@@ -92,11 +92,11 @@ func list() []Method {
 		full(strict(unary("session.resize", "Change the size of a terminal.", Service.SessionResize))),
 		read(strict(unary("session.screen", "Return the screen of a terminal: text, cursor, title, modes; or only the changed rows.", Service.SessionScreen))),
 		read(strict(unary("session.wait", "Wait until a terminal shows a text, falls silent, waits for input or ends.", Service.SessionWait))),
-		fullUnless(SessionAttachParams.watches, strict(endless(stream("session.attach", "Push the screen of a terminal, as bytes to write to a terminal, and all further output.", Service.SessionAttach)))),
+		fullUnless(SessionAttachParams.Watches, strict(endless(stream("session.attach", "Push the screen of a terminal, as bytes to write to a terminal, and all further output.", Service.SessionAttach)))),
 		read(strict(unary("session.recording", "Read the recording of a terminal.", Service.SessionRecording))),
 		full(strict(unary("exec.run", "Run a command in a session and wait for its outcome.", Service.ExecRun))),
 		full(strict(unary("exec.start", "Start a command in a session and return at once.", Service.ExecStart))),
-		fullUnless(ExecStreamParams.follows, strict(stream("exec.stream", "Run a command and push its output as it comes, or push the output of an earlier command.", Service.ExecStream))),
+		fullUnless(ExecStreamParams.Follows, strict(stream("exec.stream", "Run a command and push its output as it comes, or push the output of an earlier command.", Service.ExecStream))),
 		read(strict(unary("exec.output", "Read the output of a command: from an offset, from the end, or the lines that match.", Service.ExecOutput))),
 		full(strict(unary("exec.input", "Write to the stdin of a running command, or type into its terminal.", Service.ExecInput))),
 		read(strict(unary("exec.wait", "Wait until a command exits, prints something, falls silent or waits for input.", Service.ExecWait))),
@@ -124,6 +124,9 @@ func list() []Method {
 		read(strict(endless(stream("event.subscribe", "Push the events of sessions, commands and dialogues.", Service.EventSubscribe)))),
 		read(strict(unary("stream.close", "End one stream of this connection.", Service.StreamClose))),
 		read(strict(endless(stream("usage.subscribe", "Push what sessions use: processor, memory, processes, disk.", Service.UsageSubscribe)))),
+		read(strict(unary("audit.list", "List the calls that changed something: who, from where, with which outcome.", Service.AuditList))),
+		read(strict(endless(stream("audit.subscribe", "Push the records of the audit log as they are written.", Service.AuditSubscribe)))),
+		read(unary("audit.verify", "Check the hash chain of the audit log.", Service.AuditVerify)),
 	}
 }
 

@@ -81,6 +81,10 @@ type Service interface {
 	EventSubscribe(ctx context.Context, p EventSubscribeParams) (Stream, error)
 	StreamClose(ctx context.Context, p StreamCloseParams) (StreamCloseResult, error)
 	UsageSubscribe(ctx context.Context, p UsageSubscribeParams) (Stream, error)
+
+	AuditList(ctx context.Context, p AuditListParams) (AuditListResult, error)
+	AuditSubscribe(ctx context.Context, p AuditSubscribeParams) (Stream, error)
+	AuditVerify(ctx context.Context, p AuditVerifyParams) (AuditVerifyResult, error)
 }
 
 // Stream is the answer of a streaming method: the immediate answer and the pushes

@@ -39,9 +39,9 @@ func (p ExecStreamParams) Check() error {
 	return p.nothingToRun()
 }
 
-// follows reports whether the call only reads the output of an earlier command. A stream with detach
+// Follows reports whether the call only reads the output of an earlier command. A stream with detach
 // false does more: it cancels the command when it is closed.
-func (p ExecStreamParams) follows() bool { return p.ExecID != "" && (p.Detach == nil || *p.Detach) }
+func (p ExecStreamParams) Follows() bool { return p.ExecID != "" && (p.Detach == nil || *p.Detach) }
 
 // nothingToRun rejects the parameters of a new command.
 func (p ExecStreamParams) nothingToRun() error {
@@ -170,6 +170,8 @@ type StreamEvent struct {
 	TurnID      string        `json:"turn_id,omitempty"`    // for dialogue.turn_ended
 	// Sessions are the measurements, for type usage.
 	Sessions []SessionUsage `json:"sessions,omitempty"`
+	// Audit is the record, for type audit.
+	Audit *AuditRecord `json:"audit,omitempty"`
 	// Error is set for type error only; in Go, Recv returns it as its error.
 	Error *Error `json:"error,omitempty"`
 	// ViewerEvent is set for the types snapshot and resize.

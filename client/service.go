@@ -47,6 +47,16 @@ func (c *Client) WebRevoke(ctx context.Context, p api.WebRevokeParams) (api.WebR
 	return typed[api.WebRevokeResult](ctx, c, "web.revoke", p)
 }
 
+// AuditList implements api.Service.
+func (c *Client) AuditList(ctx context.Context, p api.AuditListParams) (api.AuditListResult, error) {
+	return typed[api.AuditListResult](ctx, c, "audit.list", p)
+}
+
+// AuditVerify implements api.Service.
+func (c *Client) AuditVerify(ctx context.Context, p api.AuditVerifyParams) (api.AuditVerifyResult, error) {
+	return typed[api.AuditVerifyResult](ctx, c, "audit.verify", p)
+}
+
 // RuntimeList implements api.Service.
 func (c *Client) RuntimeList(ctx context.Context, p api.RuntimeListParams) (api.RuntimeListResult, error) {
 	return typed[api.RuntimeListResult](ctx, c, "runtime.list", p)

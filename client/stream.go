@@ -87,6 +87,19 @@ func (c *Client) UsageSubscribe(ctx context.Context, p api.UsageSubscribeParams)
 	return s.open(p, true)
 }
 
+// AuditSubscribe implements api.Service. The Stream is a *Stream.
+func (c *Client) AuditSubscribe(ctx context.Context, p api.AuditSubscribeParams) (api.Stream, error) {
+	s := c.newStream(ctx, "audit.subscribe")
+	s.again = func() any {
+		q := p
+		if after := max(s.seq, s.start.Seq); after > 0 {
+			q.AfterSeq = &after
+		}
+		return q
+	}
+	return s.open(p, true)
+}
+
 func (c *Client) newStream(ctx context.Context, method string) *Stream {
 	s := &Stream{client: c, method: method, outage: c.outage()}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)

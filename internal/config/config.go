@@ -24,6 +24,11 @@ type Config struct {
 	// Logging.
 	LogLevel string `key:"log_level" kind:"level" doc:"lowest level that the daemon logs: debug, info, warn or error"`
 
+	// The audit log.
+	Audit        string `key:"audit" kind:"audit" doc:"record the calls that change something: on; off; or require, which also refuses such calls while the log cannot be written"`
+	AuditContent bool   `key:"audit_content" kind:"bool" doc:"record the parameters too: command text, input and answers; never values of variables"`
+	AuditBytes   int64  `key:"audit_bytes" kind:"bytes" min:"524288" doc:"maximum size of the audit log in bytes; beyond it, TRL deletes the oldest records"`
+
 	// Sessions.
 	MaxSessions        int64   `key:"max_sessions" kind:"count" min:"1" max:"100000" doc:"maximum number of live sessions"`
 	DefaultShell       string  `key:"default_shell" kind:"text" doc:"shell of sessions that do not name one; unless it is set, trl and MCP use bash where it exists"`
@@ -130,6 +135,8 @@ type Config struct {
 func base() Config {
 	return Config{
 		LogLevel:           "info",
+		Audit:              "on",
+		AuditBytes:         64 << 20,
 		MaxSessions:        64,
 		DefaultShell:       api.DefaultShell,
 		ShellStartTimeoutS: 10,

@@ -275,7 +275,7 @@ func TestEverySettingIsDescribed(t *testing.T) {
 		}
 		seen[e.Key], seen[e.Env] = true, true
 	}
-	if n := len(cfg.Entries()); n != 69 {
+	if n := len(cfg.Entries()); n != 72 {
 		t.Errorf("%d settings", n)
 	}
 	if cfg.Limits()["max_sessions"] != 64 || cfg.Limits()["kill_grace_s"] != 5 {

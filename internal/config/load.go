@@ -264,7 +264,7 @@ func (v *flagValue) Type() string {
 		return "path"
 	case kindCount:
 		return "n"
-	case kindText, kindLevel, kindMode:
+	case kindText, kindLevel, kindMode, kindAudit:
 		return "string"
 	case kindAddress:
 		return "host:port"

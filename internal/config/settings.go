@@ -27,6 +27,7 @@ const (
 	kindText    kind = "text"    // a string that is not empty
 	kindLevel   kind = "level"   // a string: one of the levels
 	kindMode    kind = "mode"    // a string: require or best-effort
+	kindAudit   kind = "audit"   // a string: on, off or require
 	kindCount   kind = "count"   // int64
 	kindBytes   kind = "bytes"   // int64, also written as 16MiB
 	kindSeconds kind = "seconds" // float64, also written as 90s or 1h30m
@@ -230,6 +231,8 @@ func (s setting) check(v any) error {
 			return checkAddress(v)
 		case s.kind == kindMode && v != "require" && v != "best-effort":
 			return fmt.Errorf("%q: must be require or best-effort", v)
+		case s.kind == kindAudit && v != "on" && v != "off" && v != "require":
+			return fmt.Errorf("%q: must be on, off or require", v)
 		case s.kind == kindLevel && v != "debug" && v != "info" && v != "warn" && v != "error":
 			return fmt.Errorf("%q: must be debug, info, warn or error", v)
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/archive"
+	"github.com/trl-dev/trl/internal/audit"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/dialogue"
 	"github.com/trl-dev/trl/internal/journal"
@@ -73,6 +74,7 @@ type daemon struct {
 	listener *server.Listener // nil without a socket
 	tokens   *server.Tokens   // nil before the first front
 	logins   *login.Store
+	audit    *audit.Log // nil if it is off
 	reaper   *process.Reaper
 	state    *state.Dir
 	runtime  *host.Runtime
@@ -84,6 +86,7 @@ type daemon struct {
 	archive  *archive.Archive
 	registry *session.Registry
 	talks    *dialogue.Registry
+	plain    *service.Service // whose calls are not recorded
 	service  api.Service
 	server   *server.Server
 	ends     chan ending // why the daemon must end; the first reason counts
@@ -175,6 +178,10 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	}
 	d.registry = d.newRegistry(events)
 	d.talks = d.newDialogues()
+	if err = d.openAudit(); err != nil {
+		return err
+	}
+	defer d.closeAudit()
 	d.newServer()
 	if err = d.startFronts(); err == nil {
 		err = d.registry.Recover(ctx, slot)
@@ -343,18 +350,20 @@ func retention(seconds float64) float64 {
 func (d *daemon) newServer() {
 	capabilities := []string{"shell", "terminal", "program", "exec.stream", "dialogue"}
 	capabilities = append(capabilities, d.runtime.Capabilities()...)
-	d.service = service.New(service.Config{
+	d.plain = service.New(service.Config{
 		Registry: d.registry, DaemonID: d.id, Places: d.places, Dialogues: d.talks, Limits: d.config.Limits(), Capabilities: capabilities,
 		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.switchHTTP, Console: console{d}, Fronts: d.frontURLs, ConfigFile: d.config.File(),
 	})
-	d.server = server.New(server.Config{
+	d.service = d.audited(d.plain, nil)
+	c := server.Config{
 		Service:         d.service,
 		Hold:            d.registry.Hold,
 		Logger:          d.log,
 		MaxRequestBytes: int(d.config.MaxRequestBytes),
 		MaxConnections:  int(d.config.MaxConnections),
 		WriteTimeout:    config.Seconds(d.config.ReaderStallS),
-	})
+	}
+	d.server = server.New(d.recordRefusals(c))
 }
 
 // serve serves until there is a reason to stop, and then stops.

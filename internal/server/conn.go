@@ -36,6 +36,7 @@ type conn struct {
 	halfClose bool
 	// scope says which methods the client may call.
 	scope     Scope
+	caller    *api.Caller
 	admission *admission
 	// frames says that messages are sent as packed frames, not as lines.
 	frames bool
@@ -105,12 +106,13 @@ func (c *conn) closeStream(ctx context.Context, id string) bool {
 	return true
 }
 
-func (s *Server) newConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) *conn {
-	c := &conn{server: s, rwc: rwc, parent: ctx, transport: transportStdio, scope: ScopeFull, slots: make(chan struct{}, s.cfg.MaxInFlight), open: map[string]*openStream{}}
+func (s *Server) newConn(ctx context.Context, rwc io.ReadWriteCloser, peer string, t transport, caller api.Caller) *conn {
+	caller.Transport = t.String()
+	c := &conn{server: s, rwc: rwc, parent: ctx, transport: t, scope: ScopeFull, caller: &caller, slots: make(chan struct{}, s.cfg.MaxInFlight), open: map[string]*openStream{}}
 	c.net, c.closeEnds = rwc.(net.Conn)
 	c.log = s.cfg.Logger.With("connection", s.lastID.Add(1), "caller", peer)
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	c.requests = api.WithStreams(api.WithConn(c.ctx, c.ctx), c.closeStream)
+	c.requests = api.WithCaller(api.WithStreams(api.WithConn(c.ctx, c.ctx), c.closeStream), c.caller)
 	c.admission = s.newAdmission(c.ctx)
 	c.reader = wire.NewReader(rwc, s.cfg.MaxRequestBytes, 0, s.budget)
 	c.writer = wire.NewWriter(rwc, s.cfg.WriteTimeout, func(err error) {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -140,7 +141,8 @@ func (g *GRPC) Serve(ln net.Listener) error {
 func (g *GRPC) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error {
 	s := g.server
 	caller := callerOf(stream.Context())
-	scope, refusal := g.authorised(stream.Context(), caller)
+	who := api.Caller{Transport: transportGRPC.String(), Address: caller}
+	scope, refusal := g.authorised(stream.Context(), &who)
 	if refusal == nil && !g.ready.Load() {
 		refusal = api.ErrDaemonStarting
 	}
@@ -149,8 +151,8 @@ func (g *GRPC) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error
 		return rpc.Status(refusal)
 	}
 	frames := &frameStream{stream: stream, timeout: s.cfg.WriteTimeout}
-	c := s.newConn(context.Background(), frames, caller)
-	c.transport, c.frames, c.halfClose, c.scope = transportGRPC, true, true, scope
+	c := s.newConn(context.Background(), frames, caller, transportGRPC, who)
+	c.frames, c.halfClose, c.scope = true, true, scope
 	stop := context.AfterFunc(stream.Context(), func() { c.cancel(errClientGone) })
 	defer stop()
 	frames.stalled = time.AfterFunc(frames.timeout, func() {
@@ -186,8 +188,8 @@ func callerOf(ctx context.Context) string {
 }
 
 // authorised says what the caller may do: that for which its token is good; without one,
-// everything, if TLS has verified its certificate.
-func (g *GRPC) authorised(ctx context.Context, caller string) (Scope, *api.Error) {
+// everything, if TLS has verified its certificate. It notes in caller which of them it was.
+func (g *GRPC) authorised(ctx context.Context, caller *api.Caller) (Scope, *api.Error) {
 	presented, scope := 0, Scope("")
 	md, _ := metadata.FromIncomingContext(ctx)
 	for _, value := range md.Get("authorization") {
@@ -197,31 +199,37 @@ func (g *GRPC) authorised(ctx context.Context, caller string) (Scope, *api.Error
 		}
 		presented++
 		if s := g.cfg.Tokens.scopeOf(token); s != "" && scope != ScopeFull {
-			scope = s
+			scope, caller.Token = s, tokenName(token)
 		}
 	}
 	switch {
 	case scope != "":
 		return scope, nil
 	case presented > 0:
-		if g.complaints.due(caller+" token", time.Now()) {
-			g.log.Warn("wrong token", "caller", caller, "transport", transportGRPC.String())
+		if g.complaints.due(caller.Address+" token", time.Now()) {
+			g.log.Warn("wrong token", "caller", caller.Address, "transport", transportGRPC.String())
 		}
-		return "", api.Errorf(api.CodeAuthFailed, "token: is wrong")
-	case certified(ctx):
+		wrong := api.Errorf(api.CodeAuthFailed, "token: is wrong")
+		g.server.audit(caller, auditAuth, nil, wrong)
+		return "", wrong
+	case certified(ctx) != nil:
+		caller.Certificate = certified(ctx).Subject.CommonName
 		return ScopeFull, nil
 	}
 	return "", api.Errorf(api.CodeAuthFailed, "token: is required, as authorization: Bearer TOKEN")
 }
 
-// certified reports whether TLS has verified a certificate of the client.
-func certified(ctx context.Context) bool {
+// certified returns the certificate of the client, nil if TLS has verified none.
+func certified(ctx context.Context) *x509.Certificate {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return false
+		return nil
 	}
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	return ok && len(info.State.VerifiedChains) > 0
+	if !ok || len(info.State.VerifiedChains) == 0 {
+		return nil
+	}
+	return info.State.VerifiedChains[0][0]
 }
 
 // end stops the gRPC server once no call is left: it asks clients to leave, and disconnects

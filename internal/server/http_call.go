@@ -63,6 +63,9 @@ func (x *exchange) call(name string) {
 func (x *exchange) admit(m api.Method, params json.RawMessage) bool {
 	cause := x.conn.admission.admit(x.scope, m, params)
 	if cause != nil {
+		if m.Access != api.AccessRead {
+			x.http.server.audit(x.caller, m.Name, params, cause)
+		}
 		x.fail(cause)
 	}
 	return cause == nil

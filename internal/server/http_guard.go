@@ -123,7 +123,7 @@ func (x *exchange) authorised(need Scope) bool {
 	scope := Scope("")
 	for _, token := range presented {
 		if s := x.http.cfg.Tokens.scopeOf(token); s != "" && scope != ScopeFull {
-			scope = s
+			scope, x.caller.Token = s, tokenName(token)
 		}
 	}
 	switch {
@@ -131,17 +131,26 @@ func (x *exchange) authorised(need Scope) bool {
 		x.scope = scope
 		return true
 	case scope != "":
-		x.fail(api.Errorf(api.CodeForbidden, "%.200s: needs a token of scope %s, this one has %s", x.r.URL.Path, need, scope))
+		x.forbid(api.Errorf(api.CodeForbidden, "%.200s: needs a token of scope %s, this one has %s", x.r.URL.Path, need, scope))
 		return false
 	}
 	challenge, message := `Bearer realm="trl"`, "token: is required, as Authorization: Bearer TOKEN"
 	if len(presented) > 0 {
 		challenge, message = challenge+`, error="invalid_token"`, "token: is wrong"
 		x.complain("wrong token")
+		x.http.server.audit(x.caller, auditAuth, nil, api.Errorf(api.CodeAuthFailed, "%s", message))
 	}
 	x.w.Header().Set("WWW-Authenticate", challenge)
 	x.fail(api.Errorf(api.CodeAuthFailed, "%s", message))
 	return false
+}
+
+// forbid answers a request whose caller may not use its endpoint.
+func (x *exchange) forbid(cause *api.Error) {
+	if m, ok := x.http.server.methods[strings.TrimPrefix(x.r.URL.Path, "/v1/")]; ok {
+		x.http.server.audit(x.caller, m.Name, nil, cause)
+	}
+	x.fail(cause)
 }
 
 // Names of WebSocket subprotocols. A page cannot set headers of a WebSocket, so it offers its token as

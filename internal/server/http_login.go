@@ -116,10 +116,11 @@ func (x *exchange) authorisedByLogin(need Scope) bool {
 		return false
 	}
 	if !Scope(l.Scope).covers(need) {
-		x.fail(api.Errorf(api.CodeForbidden, "%.200s: needs a login of scope %s, this one has %s", x.r.URL.Path, need, l.Scope))
+		x.caller.LoginID = l.ID
+		x.forbid(api.Errorf(api.CodeForbidden, "%.200s: needs a login of scope %s, this one has %s", x.r.URL.Path, need, l.Scope))
 		return false
 	}
-	x.scope = Scope(l.Scope)
+	x.scope, x.caller.LoginID = Scope(l.Scope), l.ID
 	x.endWith(l)
 	return true
 }
@@ -158,26 +159,43 @@ func (x *exchange) logIn() {
 		if scope == "" {
 			logins.Wrong(by.Address)
 			x.complain("wrong token")
-			x.fail(api.Errorf(api.CodeAuthFailed, "token: is wrong"))
+			x.failLogin(http.StatusUnauthorized, api.Errorf(api.CodeAuthFailed, "token: is wrong"))
 			return
 		}
 		got, err = logins.Exchange(string(scope), digest, by)
 	}
 	switch {
 	case errors.Is(err, login.ErrTooMany):
-		x.refuse(http.StatusTooManyRequests, api.Errorf(api.CodeAuthFailed, "login: %s", err))
+		x.failLogin(http.StatusTooManyRequests, api.Errorf(api.CodeAuthFailed, "login: %s", err))
 		return
 	case errors.Is(err, login.ErrCode):
 		x.complain("wrong code")
-		x.fail(api.Errorf(api.CodeAuthFailed, "login: %s; `trl open` makes a new one", err))
+		x.failLogin(http.StatusUnauthorized, api.Errorf(api.CodeAuthFailed, "login: %s; `trl open` makes a new one", err))
 		return
 	case err != nil:
 		x.fail(api.AsError(err))
 		return
 	}
 	x.log.Info("browser logged in", "login_id", got.ID, "scope", got.Scope)
+	x.http.server.auditLogin(x.caller, "web.login", got.ID)
 	x.setCookie(got.Cookie, time.Until(got.ExpiresAt))
 	x.json(map[string]any{"key": got.Key, "login_id": got.ID, "scope": got.Scope, "expires_at": got.ExpiresAt})
+}
+
+// auditAuth stands for a method in the record of a wrong token.
+const auditAuth = "auth"
+
+// failLogin answers a login that is refused.
+func (x *exchange) failLogin(status int, cause *api.Error) {
+	x.http.server.audit(x.caller, "web.login", nil, cause)
+	x.refuse(status, cause)
+}
+
+// auditLogin records that a login has begun or ended.
+func (s *Server) auditLogin(caller *api.Caller, what, id string) {
+	if s.cfg.Audit != nil {
+		s.cfg.Audit(caller, what, nil, id, nil)
+	}
 }
 
 // logOut answers POST /web/logout.
@@ -191,6 +209,7 @@ func (x *exchange) logOut() {
 			x.fail(api.AsError(err))
 			return
 		}
+		x.http.server.auditLogin(x.caller, "web.logout", l.ID)
 	}
 	x.json(map[string]any{})
 }
@@ -247,7 +266,7 @@ func (x *exchange) download(ticket string) {
 		if err != nil || !ok {
 			break
 		}
-		x.scope = Scope(l.Scope)
+		x.scope, x.caller.LoginID = Scope(l.Scope), l.ID
 		x.endWith(l)
 		x.guardPage("default-src 'none'; sandbox")
 		x.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": filename}))

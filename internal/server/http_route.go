@@ -26,7 +26,8 @@ type exchange struct {
 	// ctx is that of the request, and knows the connection.
 	ctx context.Context
 	// scope is that of the caller's token.
-	scope Scope
+	scope  Scope
+	caller *api.Caller
 	// method is the method of the API for the metrics; "" if the request is for none.
 	method string
 	// begun says that the header has been sent.
@@ -136,7 +137,8 @@ func (h *HTTP) handle(rw http.ResponseWriter, r *http.Request) {
 	// connection is over then, but net/http does not say so before the handler returns.
 	stop := context.AfterFunc(r.Context(), func() { c.cancel(errClientGone) })
 	defer stop()
-	x.ctx = api.WithConn(r.Context(), c.ctx)
+	x.caller = &api.Caller{Transport: transportHTTP.String(), Address: c.peer()}
+	x.ctx = api.WithCaller(api.WithConn(r.Context(), c.ctx), x.caller)
 	if r.Body != http.NoBody {
 		body := &body{ReadCloser: r.Body, rc: x.w.rc, timeout: h.cfg.BodyTimeout}
 		body.extend() // even if the handler does not read the body: net/http does, at the end

@@ -62,6 +62,9 @@ func (c *conn) handle(line, body []byte, taken int64, named func()) {
 		return
 	}
 	if cause := c.admission.admit(c.scope, m, req.Params); cause != nil {
+		if m.Access != api.AccessRead {
+			c.server.audit(c.caller, m.Name, req.Params, cause)
+		}
 		c.refused(req, cause)
 		return
 	}

@@ -6,6 +6,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +41,9 @@ type Config struct {
 	// is already about to exit. The Server holds it for every client that has called a method.
 	// Without it, clients keep nothing alive.
 	Hold func() (release func(), err error)
+	// Audit records a call that changes something and is refused before it reaches the Service, a
+	// login or a wrong token. Nil: nothing is recorded.
+	Audit func(caller *api.Caller, method string, params json.RawMessage, loginID string, err error)
 	// Logger receives events of connections; nil discards them.
 	Logger *slog.Logger
 	// MaxRequestBytes is the longest line of a client. A longer one is answered
@@ -100,6 +104,7 @@ type Server struct {
 	counts  *counts
 	lastID  atomic.Int64   // of connections, for the log
 	active  sync.WaitGroup // one per entry of conns and of webConns
+	audited complaints     // refused calls that were recorded
 
 	mu        sync.Mutex
 	closing   bool                      // guarded by mu
@@ -124,6 +129,18 @@ func New(cfg Config) *Server {
 		}
 	}
 	return s
+}
+
+// audit records a call that was refused, once a minute for each caller and method, so that a client
+// that keeps trying does not push older records out of the log.
+func (s *Server) audit(caller *api.Caller, method string, params json.RawMessage, cause *api.Error) {
+	if s.cfg.Audit == nil {
+		return
+	}
+	key := fmt.Sprint(caller.Transport, caller.PID, caller.Address, caller.Token, caller.LoginID, method, cause.Code)
+	if s.audited.due(key, time.Now()) {
+		s.cfg.Audit(caller, method, params, "", cause)
+	}
 }
 
 // Connections is how many clients are connected now.
@@ -191,7 +208,7 @@ func passes(err error) bool {
 
 // welcome serves one client of a listener, if it may speak.
 func (s *Server) welcome(ctx context.Context, nc net.Conn) {
-	peer := nc.RemoteAddr().String()
+	peer, caller := nc.RemoteAddr().String(), api.Caller{}
 	if unix, ok := nc.(*net.UnixConn); ok {
 		cred, err := wire.PeerOf(unix)
 		if err != nil {
@@ -203,11 +220,11 @@ func (s *Server) welcome(ctx context.Context, nc net.Conn) {
 			s.refuse(nc, api.Errorf(api.CodeForbidden, "connection: uid %d may not use the daemon of uid %d", cred.UID, os.Geteuid()))
 			return
 		}
-		peer = fmt.Sprintf("pid %d", cred.PID)
+		peer, caller = fmt.Sprintf("pid %d", cred.PID), api.Caller{UID: &cred.UID, PID: cred.PID}
 		wire.Widen(unix)
 	}
-	c := s.newConn(ctx, nc, peer)
-	c.halfClose, c.transport, c.scope = true, transportSocket, scopeLocal
+	c := s.newConn(ctx, nc, peer, transportSocket, caller)
+	c.halfClose, c.scope = true, scopeLocal
 	if refusal := s.addConn(c); refusal != nil {
 		s.refuse(nc, refusal)
 		return
@@ -235,7 +252,7 @@ func (s *Server) refuse(nc net.Conn, cause *api.Error) {
 // ServeConn also returns when ctx ends or Shutdown is called, even if rwc is a file whose
 // Read cannot be interrupted.
 func (s *Server) ServeConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) error {
-	c := s.newConn(ctx, rwc, peer)
+	c := s.newConn(ctx, rwc, peer, transportStdio, api.Caller{})
 	c.halfClose, c.scope = true, scopeLocal
 	if files, ok := rwc.(interface{ Output() *os.File }); ok {
 		c.output = files.Output()

@@ -134,6 +134,12 @@ func (t *Tokens) scopeOf(token string) Scope {
 	return best
 }
 
+// tokenName identifies a token in records, without being useful as one.
+func tokenName(token string) string {
+	digest := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(digest[:6])
+}
+
 // Find returns the scope of a token and its digest, by which Holds finds it again; "" for a wrong one.
 func (t *Tokens) Find(token string) (Scope, string) {
 	scope := t.scopeOf(token)

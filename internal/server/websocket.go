@@ -31,8 +31,8 @@ func (x *exchange) webSocket() {
 	stream.stalled.Stop()
 	stream.timeout = s.cfg.WriteTimeout
 	stream.lifetime = x.conn.ctx
-	c := s.newConn(x.conn.ctx, stream, x.conn.peer())
-	c.transport, c.scope, c.closeEnds = transportWebSocket, x.scope, true
+	c := s.newConn(x.conn.ctx, stream, x.conn.peer(), transportWebSocket, *x.caller)
+	c.scope, c.closeEnds = x.scope, true
 	if refusal := s.addConn(c); refusal != nil {
 		c.sendError(nil, refusal)
 		_ = c.writer.WaitRoom(x.ctx, 0)

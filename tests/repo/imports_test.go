@@ -59,6 +59,7 @@ var mayImport = map[string][]string{
 	// The daemon. A transport sees the contract and nothing behind it.
 	"web":              {},
 	"internal/login":   {"api"},
+	"internal/audit":   {"api"},
 	"internal/server":  {"api", "api/spec", "internal/login", "internal/near", "internal/place", "internal/rpc", "internal/version", "internal/wire", "web"},
 	"internal/mcp":     {"api", "internal/near", "internal/version", "internal/wire"},
 	"internal/config":  {"api", "internal/near", "internal/place"},
@@ -84,7 +85,7 @@ var mayImport = map[string][]string{
 	"internal/kube":    {"api", "internal/kube/op"},
 	"internal/kube/op": {"api"},
 
-	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/login", "internal/mcp", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
+	"internal/daemon": {"api", "internal/archive", "internal/audit", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/login", "internal/mcp", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
 		"internal/runtimes/docker", "internal/runtimes/kubernetes", "internal/runtimes/remote", "internal/runtimes/runners", "internal/runtimes/ssh", "internal/runtimes/trl",
 		"internal/server", "internal/service", "internal/session", "internal/state", "internal/version"},
 
@@ -92,7 +93,7 @@ var mayImport = map[string][]string{
 	"internal/cli/ui":     {"api", "internal/terminal/vt"},
 	"internal/cli/attach": {"api", "client", "internal/cli/ui", "internal/terminal/view"},
 	"internal/cli/chat":   {"api", "client", "internal/cli/ui", "internal/terminal/vt"},
-	"internal/cli": {"api", "api/spec", "client", "internal/cli/attach", "internal/cli/chat", "internal/cli/ui", "internal/config", "internal/daemon", "internal/mcp", "internal/near", "internal/place", "internal/runner",
+	"internal/cli": {"api", "api/spec", "client", "internal/audit", "internal/cli/attach", "internal/cli/chat", "internal/cli/ui", "internal/config", "internal/daemon", "internal/mcp", "internal/near", "internal/place", "internal/runner",
 		"internal/terminal/cast", "internal/terminal/render", "internal/terminal/view", "internal/terminal/vt", "internal/version"},
 }
 

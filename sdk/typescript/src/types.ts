@@ -96,6 +96,7 @@ export type EventType =
   | "snapshot"
   | "output"
   | "resize"
+  | "audit"
   | "stdout"
   | "stderr"
   | "gap"
@@ -1502,6 +1503,42 @@ export interface UsageSubscribeParams {
    */
   interval_s?: number;
 }
+
+/** Selects records of the audit log. A record must meet every condition that the caller sets. */
+export interface AuditFilter {
+  /** only calls that began at this time or later */
+  since?: string;
+  /** a method, or the beginning of its name up to a dot, such as session */
+  method?: string;
+  /** Selects by transport, address, process id, login or the beginning of the token's digest. */
+  caller?: string;
+  /** a session, by id or name */
+  session_id?: string;
+  /** a dialogue, by id or name */
+  dialogue_id?: string;
+  /** ok, started, error or the code of an error */
+  outcome?: string;
+}
+
+/** Asks for a page of the audit log. */
+export interface AuditListParams extends AuditFilter {
+  /** Selects only records with a lower number: next_before_seq of the page before. */
+  before_seq?: number;
+  /** The maximum number of records. Absent: 100; at most 1000. */
+  limit?: number;
+}
+
+/** Asks for the records of the audit log as they are written. */
+export interface AuditSubscribeParams extends AuditFilter {
+  /**
+   * The number of the last record that the subscriber has. Absent: only new records; 0: all records
+   * that are kept.
+   */
+  after_seq?: number;
+}
+
+/** Has no fields. */
+export type AuditVerifyParams = Record<string, never>;
 
 /** The answer of system.ping. */
 export interface SystemPingResult {
@@ -3060,6 +3097,104 @@ export interface StreamCloseResult {
   closed: boolean;
 }
 
+/** The client that made a call: the process on the socket, or the token or login on HTTP and gRPC. */
+export interface Caller {
+  /** How the client is connected: socket, stdio, http, websocket, grpc or mcp. */
+  transport: string;
+  /** user of the process, on the socket */
+  uid?: number;
+  /** the process, on the socket */
+  pid?: number;
+  /** address without port, over a network */
+  address?: string;
+  /** The beginning of the SHA-256 digest of the caller's token, in hexadecimal. */
+  token?: string;
+  /** login of the console, as web.list has it */
+  login_id?: string;
+  /** The common name of the client's certificate, over gRPC without a token. */
+  certificate?: string;
+}
+
+/**
+ * One entry of the audit log: a call that changed something, or tried to. It has no command text,
+ * input or answer, unless the setting audit_content is on.
+ */
+export interface AuditRecord {
+  /** number of the record, without gaps */
+  seq: number;
+  /** when the call began */
+  at: string;
+  /** the method; web.login, web.logout, or auth for a wrong token; empty for a note */
+  method: string;
+  /** ok, started or the code of the error. */
+  outcome: string;
+  /** until the answer; 0 for outcome started */
+  duration_ms: number;
+  /**
+   * How many calls the record stands for. Repeated input of one caller to one target is counted, for
+   * at most ten seconds. Absent: 1.
+   */
+  count?: number;
+  /** absent for the daemon itself */
+  caller?: Caller;
+  /** the session, or the name that the caller gave */
+  session_id?: string;
+  /** the command */
+  exec_id?: string;
+  /** the dialogue, or the name that the caller gave */
+  dialogue_id?: string;
+  /** the answered request, for dialogue.respond */
+  request_id?: string;
+  /** the login that began or ended */
+  login_id?: string;
+  /** The parameters as JSON, if audit_content is on. Values of variables are left out. */
+  content?: string;
+  /** Says what happened to the log itself, such as calls that could not be recorded. */
+  note?: string;
+  /** The hash of the record before, empty for the first. */
+  prev: string;
+  /** The SHA-256 digest of this record's line in the file, without this field. */
+  hash?: string;
+}
+
+/** One page of the audit log. */
+export interface AuditListResult {
+  /** the newest that match, in order of their numbers */
+  records: AuditRecord[];
+  /** Continues the list with older records, as before_seq. Absent: there are no more. */
+  next_before_seq?: number;
+  /** number of the newest record of the log */
+  last_seq: number;
+  /** Says why the log cannot be written now; absent if it can. */
+  fault?: string;
+}
+
+/** A place in the audit log that is not as it was written. */
+export interface AuditFault {
+  /** the file */
+  file: string;
+  /** number of the line in the file, from 1 */
+  line: number;
+  /** what is wrong there */
+  reason: string;
+}
+
+/** Reports whether the hash chain of the audit log is whole. */
+export interface AuditVerifyResult {
+  /** every record follows from the one before */
+  ok: boolean;
+  /** records that were checked */
+  records: number;
+  /** number of the oldest record that is kept; 0 if there is none */
+  first_seq: number;
+  /** number of the last record that is right */
+  last_seq: number;
+  /** its hash. Keep it elsewhere to prove later what the log had */
+  last_hash: string;
+  /** The first wrong line; absent if ok. */
+  broken?: AuditFault;
+}
+
 /** Reports a slow step on the way to a session. */
 export interface PlaceProgress {
   /** Pull, schedule, start or upload. */
@@ -3301,6 +3436,8 @@ export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> 
   turn_id?: string;
   /** The measurements, for type usage. */
   sessions?: SessionUsage[];
+  /** The record, for type audit. */
+  audit?: AuditRecord;
   /** Set for type error only; in Go, Recv returns it as its error. */
   error?: ErrorBody;
 }
@@ -3423,13 +3560,19 @@ export interface Methods {
   "stream.close": { params: StreamCloseParams; result: StreamCloseResult };
   /** Push what sessions use: processor, memory, processes, disk. */
   "usage.subscribe": { params: UsageSubscribeParams; result: StreamStart };
+  /** List the calls that changed something: who, from where, with which outcome. */
+  "audit.list": { params: AuditListParams; result: AuditListResult };
+  /** Push the records of the audit log as they are written. */
+  "audit.subscribe": { params: AuditSubscribeParams; result: StreamStart };
+  /** Check the hash chain of the audit log. */
+  "audit.verify": { params: AuditVerifyParams; result: AuditVerifyResult };
 }
 
 /** The name of a method. */
 export type Method = keyof Methods;
 
 /** The name of a method whose answer is followed by pushes. */
-export type StreamingMethod = "guest.connect" | "session.attach" | "exec.stream" | "dialogue.events" | "event.subscribe" | "usage.subscribe";
+export type StreamingMethod = "guest.connect" | "session.attach" | "exec.stream" | "dialogue.events" | "event.subscribe" | "usage.subscribe" | "audit.subscribe";
 
 /** The parameters of a method. */
 export type Params<M extends Method> = Methods[M]["params"];
@@ -3497,6 +3640,9 @@ export const methods: readonly Method[] = [
   "event.subscribe",
   "stream.close",
   "usage.subscribe",
+  "audit.list",
+  "audit.subscribe",
+  "audit.verify",
 ];
 
 /** The methods whose answer is followed by pushes. */
@@ -3507,6 +3653,7 @@ export const streamingMethods: readonly StreamingMethod[] = [
   "dialogue.events",
   "event.subscribe",
   "usage.subscribe",
+  "audit.subscribe",
 ];
 
 /** The methods that change nothing. */
@@ -3537,6 +3684,9 @@ export const readMethods: readonly Method[] = [
   "event.subscribe",
   "stream.close",
   "usage.subscribe",
+  "audit.list",
+  "audit.subscribe",
+  "audit.verify",
 ];
 
 /** All types of pushes. A newer daemon may have more. */
@@ -3544,6 +3694,7 @@ export const eventTypes: readonly EventType[] = [
   "snapshot",
   "output",
   "resize",
+  "audit",
   "stdout",
   "stderr",
   "gap",

@@ -123,6 +123,7 @@ EventType = Literal[
     "snapshot",
     "output",
     "resize",
+    "audit",
     "stdout",
     "stderr",
     "gap",
@@ -2017,6 +2018,87 @@ class UsageSubscribeParams(TypedDict, total=False):
     """The number of seconds between two pushes, from 0.1 to 3600; 2 when absent. TRL measures only
     while a caller is subscribed.
     """
+
+
+class AuditFilter(TypedDict, total=False):
+    """Selects records of the audit log. A record must meet every condition that the caller sets."""
+
+    since: datetime
+    """only calls that began at this time or later"""
+
+    method: str
+    """a method, or the beginning of its name up to a dot, such as session"""
+
+    caller: str
+    """Selects by transport, address, process id, login or the beginning of the token's digest."""
+
+    session_id: str
+    """a session, by id or name"""
+
+    dialogue_id: str
+    """a dialogue, by id or name"""
+
+    outcome: str
+    """ok, started, error or the code of an error"""
+
+
+class AuditListParams(TypedDict, total=False):
+    """Asks for a page of the audit log."""
+
+    since: datetime
+    """only calls that began at this time or later"""
+
+    method: str
+    """a method, or the beginning of its name up to a dot, such as session"""
+
+    caller: str
+    """Selects by transport, address, process id, login or the beginning of the token's digest."""
+
+    session_id: str
+    """a session, by id or name"""
+
+    dialogue_id: str
+    """a dialogue, by id or name"""
+
+    outcome: str
+    """ok, started, error or the code of an error"""
+
+    before_seq: int
+    """Selects only records with a lower number: next_before_seq of the page before."""
+
+    limit: int
+    """The maximum number of records. Absent: 100; at most 1000."""
+
+
+class AuditSubscribeParams(TypedDict, total=False):
+    """Asks for the records of the audit log as they are written."""
+
+    since: datetime
+    """only calls that began at this time or later"""
+
+    method: str
+    """a method, or the beginning of its name up to a dot, such as session"""
+
+    caller: str
+    """Selects by transport, address, process id, login or the beginning of the token's digest."""
+
+    session_id: str
+    """a session, by id or name"""
+
+    dialogue_id: str
+    """a dialogue, by id or name"""
+
+    outcome: str
+    """ok, started, error or the code of an error"""
+
+    after_seq: int
+    """The number of the last record that the subscriber has. Absent: only new records; 0: all
+    records that are kept.
+    """
+
+
+class AuditVerifyParams(TypedDict, total=False):
+    """Has no fields."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -5363,6 +5445,216 @@ class StreamCloseResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Caller:
+    """The client that made a call: the process on the socket, or the token or login on HTTP and
+    gRPC.
+    """
+
+    transport: str = ""
+    """How the client is connected: socket, stdio, http, websocket, grpc or mcp."""
+
+    uid: int | None = None
+    """user of the process, on the socket"""
+
+    pid: int = 0
+    """the process, on the socket"""
+
+    address: str = ""
+    """address without port, over a network"""
+
+    token: str = ""
+    """The beginning of the SHA-256 digest of the caller's token, in hexadecimal."""
+
+    login_id: str = ""
+    """login of the console, as web.list has it"""
+
+    certificate: str = ""
+    """The common name of the client's certificate, over gRPC without a token."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Caller:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            transport=get("transport") or "",
+            uid=get("uid"),
+            pid=get("pid") or 0,
+            address=get("address") or "",
+            token=get("token") or "",
+            login_id=get("login_id") or "",
+            certificate=get("certificate") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRecord:
+    """One entry of the audit log: a call that changed something, or tried to. It has no command
+    text, input or answer, unless the setting audit_content is on.
+    """
+
+    seq: int = 0
+    """number of the record, without gaps"""
+
+    at: datetime = _NEVER
+    """when the call began"""
+
+    method: str = ""
+    """the method; web.login, web.logout, or auth for a wrong token; empty for a note"""
+
+    outcome: str = ""
+    """ok, started or the code of the error."""
+
+    duration_ms: int = 0
+    """until the answer; 0 for outcome started"""
+
+    count: int = 0
+    """How many calls the record stands for. Repeated input of one caller to one target is counted,
+    for at most ten seconds. Absent: 1.
+    """
+
+    caller: Caller | None = None
+    """absent for the daemon itself"""
+
+    session_id: str = ""
+    """the session, or the name that the caller gave"""
+
+    exec_id: str = ""
+    """the command"""
+
+    dialogue_id: str = ""
+    """the dialogue, or the name that the caller gave"""
+
+    request_id: str = ""
+    """the answered request, for dialogue.respond"""
+
+    login_id: str = ""
+    """the login that began or ended"""
+
+    content: str = ""
+    """The parameters as JSON, if audit_content is on. Values of variables are left out."""
+
+    note: str = ""
+    """Says what happened to the log itself, such as calls that could not be recorded."""
+
+    prev: str = ""
+    """The hash of the record before, empty for the first."""
+
+    hash: str = ""
+    """The SHA-256 digest of this record's line in the file, without this field."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> AuditRecord:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            seq=get("seq") or 0,
+            at=_time(data["at"]) if get("at") else _NEVER,
+            method=get("method") or "",
+            outcome=get("outcome") or "",
+            duration_ms=get("duration_ms") or 0,
+            count=get("count") or 0,
+            caller=Caller.from_dict(data["caller"]) if get("caller") is not None else None,
+            session_id=get("session_id") or "",
+            exec_id=get("exec_id") or "",
+            dialogue_id=get("dialogue_id") or "",
+            request_id=get("request_id") or "",
+            login_id=get("login_id") or "",
+            content=get("content") or "",
+            note=get("note") or "",
+            prev=get("prev") or "",
+            hash=get("hash") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditListResult:
+    """One page of the audit log."""
+
+    records: list[AuditRecord] = field(default_factory=list)
+    """the newest that match, in order of their numbers"""
+
+    next_before_seq: int = 0
+    """Continues the list with older records, as before_seq. Absent: there are no more."""
+
+    last_seq: int = 0
+    """number of the newest record of the log"""
+
+    fault: str = ""
+    """Says why the log cannot be written now; absent if it can."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> AuditListResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            records=[AuditRecord.from_dict(x) for x in get("records") or ()],
+            next_before_seq=get("next_before_seq") or 0,
+            last_seq=get("last_seq") or 0,
+            fault=get("fault") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditFault:
+    """A place in the audit log that is not as it was written."""
+
+    file: str = ""
+    """the file"""
+
+    line: int = 0
+    """number of the line in the file, from 1"""
+
+    reason: str = ""
+    """what is wrong there"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> AuditFault:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            file=get("file") or "",
+            line=get("line") or 0,
+            reason=get("reason") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditVerifyResult:
+    """Reports whether the hash chain of the audit log is whole."""
+
+    ok: bool = False
+    """every record follows from the one before"""
+
+    records: int = 0
+    """records that were checked"""
+
+    first_seq: int = 0
+    """number of the oldest record that is kept; 0 if there is none"""
+
+    last_seq: int = 0
+    """number of the last record that is right"""
+
+    last_hash: str = ""
+    """its hash. Keep it elsewhere to prove later what the log had"""
+
+    broken: AuditFault | None = None
+    """The first wrong line; absent if ok."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> AuditVerifyResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            ok=get("ok") or False,
+            records=get("records") or 0,
+            first_seq=get("first_seq") or 0,
+            last_seq=get("last_seq") or 0,
+            last_hash=get("last_hash") or "",
+            broken=AuditFault.from_dict(data["broken"]) if get("broken") is not None else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlaceProgress:
     """Reports a slow step on the way to a session."""
 
@@ -5831,6 +6123,9 @@ class StreamEvent:
     sessions: list[SessionUsage] = field(default_factory=list)
     """The measurements, for type usage."""
 
+    audit: AuditRecord | None = None
+    """The record, for type audit."""
+
     error: ErrorBody | None = None
     """Set for type error only; in Go, Recv returns it as its error."""
 
@@ -5932,6 +6227,7 @@ class StreamEvent:
             request_id=get("request_id") or "",
             turn_id=get("turn_id") or "",
             sessions=[SessionUsage.from_dict(x) for x in get("sessions") or ()],
+            audit=AuditRecord.from_dict(data["audit"]) if get("audit") is not None else None,
             error=ErrorBody.from_dict(data["error"]) if get("error") is not None else None,
             cols=get("cols"),
             rows=get("rows"),
@@ -6017,6 +6313,9 @@ METHODS: tuple[str, ...] = (
     "event.subscribe",
     "stream.close",
     "usage.subscribe",
+    "audit.list",
+    "audit.subscribe",
+    "audit.verify",
 )
 """All methods."""
 
@@ -6027,6 +6326,7 @@ STREAMING: frozenset[str] = frozenset((
     "dialogue.events",
     "event.subscribe",
     "usage.subscribe",
+    "audit.subscribe",
 ))
 """The methods whose answer is followed by pushes."""
 
@@ -6057,6 +6357,9 @@ READS: frozenset[str] = frozenset((
     "event.subscribe",
     "stream.close",
     "usage.subscribe",
+    "audit.list",
+    "audit.subscribe",
+    "audit.verify",
 ))
 """The methods that change nothing."""
 
@@ -6119,6 +6422,9 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "event.subscribe": StreamStart.from_dict,
     "stream.close": StreamCloseResult.from_dict,
     "usage.subscribe": StreamStart.from_dict,
+    "audit.list": AuditListResult.from_dict,
+    "audit.subscribe": StreamStart.from_dict,
+    "audit.verify": AuditVerifyResult.from_dict,
 }
 """What makes the result of a method from the data of its answer."""
 
