@@ -22,6 +22,7 @@ type Service interface {
 	SystemHTTP(ctx context.Context, p SystemHTTPParams) (SystemHTTPResult, error)
 
 	WebOpen(ctx context.Context, p WebOpenParams) (WebOpenResult, error)
+	WebShare(ctx context.Context, p WebShareParams) (WebShareResult, error)
 	WebList(ctx context.Context, p WebListParams) (WebListResult, error)
 	WebRevoke(ctx context.Context, p WebRevokeParams) (WebRevokeResult, error)
 

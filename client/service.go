@@ -37,6 +37,11 @@ func (c *Client) WebOpen(ctx context.Context, p api.WebOpenParams) (api.WebOpenR
 	return typed[api.WebOpenResult](ctx, c, "web.open", p)
 }
 
+// WebShare implements api.Service.
+func (c *Client) WebShare(ctx context.Context, p api.WebShareParams) (api.WebShareResult, error) {
+	return typed[api.WebShareResult](ctx, c, "web.share", p)
+}
+
 // WebList implements api.Service.
 func (c *Client) WebList(ctx context.Context, p api.WebListParams) (api.WebListResult, error) {
 	return typed[api.WebListResult](ctx, c, "web.list", p)

@@ -21,6 +21,11 @@ func (s *Service) WebOpen(ctx context.Context, p api.WebOpenParams) (api.WebOpen
 	return record(ctx, s, "web.open", p, s.Service.WebOpen)
 }
 
+// WebShare implements api.Service.
+func (s *Service) WebShare(ctx context.Context, p api.WebShareParams) (api.WebShareResult, error) {
+	return record(ctx, s, "web.share", p, s.Service.WebShare)
+}
+
 // WebRevoke implements api.Service.
 func (s *Service) WebRevoke(ctx context.Context, p api.WebRevokeParams) (api.WebRevokeResult, error) {
 	return record(ctx, s, "web.revoke", p, s.Service.WebRevoke)

@@ -140,7 +140,7 @@ func (a *app) commands() []named {
 		{"record", a.recordCommand}, {"play", a.playCommand}, {"export", a.exportCommand},
 		{"chat", a.chatCommand}, {"dialogue", a.dialogueCommand},
 		{"serve", a.serveCommand}, {"mcp", a.mcpCommand}, {"stop", a.stopCommand}, {"upgrade", a.upgradeCommand},
-		{"http", a.httpCommand}, {"open", a.openCommand}, {"web", a.webCommand}, {"audit", a.auditCommand},
+		{"http", a.httpCommand}, {"open", a.openCommand}, {"share", a.shareCommand}, {"web", a.webCommand}, {"audit", a.auditCommand},
 		{"config", a.configCommand}, {"doctor", a.doctorCommand},
 		{"call", a.callCommand}, {"version", a.versionCommand}, {"completion", a.completionCommand},
 		{"man", a.manCommand},

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,16 +16,18 @@ import (
 func (a *app) webCommand() *cobra.Command {
 	var all, asJSON bool
 	cmd := &cobra.Command{
-		Use:     "web [ls | revoke LOGIN | revoke --all]",
+		Use:     "web [ls | revoke LOGIN|SHARE | revoke --all]",
 		GroupID: groupDaemon,
 		Short:   "List the browsers that are logged in, or log them out",
-		Long: `List the browsers that trl open has logged in to the console, or log them out.
+		Long: `List the browsers that trl open has logged in to the console, and the links of trl share; or end
+them. The end of a share ends the logins of its viewers.
 
 A login outlives restarts of the daemon. It ends after 30 days, after 7 days without use,
 with trl web revoke, or when the person logs out in the page. Pages that are open when
 their login is revoked lose their connection at once.`,
 		Example: `  trl web ls
   trl web revoke w-3f9a1c02de
+  trl web revoke h-81d0b7e6f4
   trl web revoke --all`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -34,7 +38,7 @@ their login is revoked lose their connection at once.`,
 			case args[0] != "revoke":
 				return ui.UsageErrorf(cmd, "there is no %s %q", cmd.CommandPath(), args[0])
 			case all != (len(args) == 1) || len(args) > 2:
-				return ui.UsageErrorf(cmd, "revoke needs one LOGIN, or --all")
+				return ui.UsageErrorf(cmd, "revoke needs one LOGIN or SHARE, or --all")
 			}
 			return nil
 		},
@@ -70,7 +74,7 @@ their login is revoked lose their connection at once.`,
 			return keep([]cobra.Completion{"ls", "revoke"}, prefix), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "revoke every login")
+	cmd.Flags().BoolVar(&all, "all", false, "revoke every login and share")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -85,7 +89,23 @@ func (a *app) listLogins(ctx context.Context, c *client.Client, asJSON bool) err
 	}
 	t := ui.Table{Header: []string{"LOGIN", "SCOPE", "LAST USED", "EXPIRES", "FROM", "BROWSER"}}
 	for _, l := range r.Logins {
-		t.Add(ui.Text(l.LoginID), ui.Text(l.Scope), ui.Text(l.LastUsedAt.Format(time.RFC3339)), ui.Text(l.ExpiresAt.Format(time.RFC3339)), ui.Text(l.Address), ui.Text(l.Browser))
+		t.Add(ui.Text(l.LoginID), ui.Text(cmp.Or(l.ShareID, l.Scope)), ui.Text(l.LastUsedAt.Format(time.RFC3339)), ui.Text(l.ExpiresAt.Format(time.RFC3339)), ui.Text(l.Address), ui.Text(l.Browser))
+	}
+	a.Stdout.Table(t)
+	if len(r.Shares) == 0 {
+		return nil
+	}
+	if len(r.Logins) > 0 {
+		a.Stdout.Line("")
+	}
+	viewers := map[string]int{}
+	for _, l := range r.Logins {
+		viewers[l.ShareID]++
+	}
+	t = ui.Table{Header: []string{"SHARE", "OF", "VIEWERS", "CREATED", "EXPIRES"}}
+	for _, h := range r.Shares {
+		t.Add(ui.Text(h.ShareID), ui.Text(cmp.Or(h.SessionID, h.DialogueID)), ui.Text(fmt.Sprintf("%d of %d", viewers[h.ShareID], h.Viewers)),
+			ui.Text(h.CreatedAt.Format(time.RFC3339)), ui.Text(h.ExpiresAt.Format(time.RFC3339)))
 	}
 	a.Stdout.Table(t)
 	return nil

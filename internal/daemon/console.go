@@ -26,11 +26,7 @@ func (d *daemon) openLogins() (err error) {
 // Open turns HTTP on if it is off, and makes a code. If the usual port is taken, another one does:
 // the caller gets the whole address.
 func (c console) Open(ctx context.Context, p api.WebOpenParams) (api.WebOpenResult, error) {
-	on := true
-	r, err := c.d.switchHTTP(ctx, api.SystemHTTPParams{On: &on})
-	if errors.Is(err, api.ErrConflict) && c.d.configured(httpFront) == "" {
-		r, err = c.d.switchHTTP(ctx, api.SystemHTTPParams{On: &on, Address: "127.0.0.1:0"})
-	}
+	base, err := c.base(ctx)
 	if err != nil {
 		return api.WebOpenResult{}, err
 	}
@@ -42,8 +38,44 @@ func (c console) Open(ctx context.Context, p api.WebOpenParams) (api.WebOpenResu
 		valid = time.Duration(*p.ExpiresS * float64(time.Second))
 	}
 	code, expires := c.d.logins.Mint(scope, valid)
-	return api.WebOpenResult{URL: c.d.browserURL(r.URL) + "/#/login/" + code, ExpiresAt: expires.UTC()}, nil
+	return api.WebOpenResult{URL: base + "/#/login/" + code, ExpiresAt: expires.UTC()}, nil
 }
+
+// base turns HTTP on if it is off, and returns the base of URLs for a browser on this machine.
+func (c console) base(ctx context.Context) (string, error) {
+	on := true
+	r, err := c.d.switchHTTP(ctx, api.SystemHTTPParams{On: &on})
+	if errors.Is(err, api.ErrConflict) && c.d.configured(httpFront) == "" {
+		r, err = c.d.switchHTTP(ctx, api.SystemHTTPParams{On: &on, Address: "127.0.0.1:0"})
+	}
+	return c.d.browserURL(r.URL), err
+}
+
+// Share turns HTTP on if it is off, and makes a code for viewers.
+func (c console) Share(ctx context.Context, p api.WebShareParams) (api.WebShareResult, error) {
+	base, err := c.base(ctx)
+	if err != nil {
+		return api.WebShareResult{}, err
+	}
+	valid, viewers, to := api.DefaultShareExpiryS*time.Second, api.DefaultShareViewers, "/s/"+p.SessionID
+	if p.ExpiresS != nil {
+		valid = time.Duration(*p.ExpiresS * float64(time.Second))
+	}
+	if p.Viewers > 0 {
+		viewers = p.Viewers
+	}
+	if p.DialogueID != "" {
+		to = "/d/" + p.DialogueID
+	}
+	share, code, err := c.d.logins.Share(login.Only{SessionID: p.SessionID, DialogueID: p.DialogueID}, viewers, valid)
+	if errors.Is(err, login.ErrShares) {
+		err = api.Errorf(api.CodeResourcePressure, "share: %s", err)
+	}
+	return api.WebShareResult{WebShare: share, URL: base + "/#/login/" + code + "?to=" + to}, err
+}
+
+// Shares returns the valid shares.
+func (c console) Shares() []api.WebShare { return c.d.logins.Shares() }
 
 // browserURL returns the base of URLs for a browser on this machine: a front on all interfaces is
 // also on the loopback.

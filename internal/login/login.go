@@ -67,6 +67,7 @@ type Store struct {
 	cfg Config
 
 	mu      sync.Mutex
+	shares  []*share               // guarded by mu; the oldest first
 	codes   []code                 // guarded by mu; the oldest first
 	logins  []*entry               // guarded by mu; the oldest first
 	tickets []ticket               // guarded by mu; the oldest first
@@ -96,6 +97,9 @@ type entry struct {
 	// Token is the digest of the token that was exchanged for the login; empty for a code.
 	Token string `json:"token_sha256,omitempty"`
 
+	// Only is what the login may see, if it is one of a share.
+	Only *Only `json:"only,omitempty"`
+
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
@@ -103,9 +107,12 @@ type entry struct {
 // Login is what a request with a valid cookie and key may do.
 type Login struct {
 	ID        string
+	ShareID   string // the share that it is of; empty for none
 	Scope     string
 	ExpiresAt time.Time
-	// Context ends when the login is revoked.
+	// Only is what the login may see; nil for everything.
+	Only *Only
+	// Context ends when the login is revoked, or with its share.
 	Context context.Context
 }
 
@@ -131,14 +138,9 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("logins: %w", err)
 	}
-	if err := json.Unmarshal(text, &s.logins); err != nil {
+	if err := s.decode(text); err != nil {
 		c.Logger.Error("file of the logins cannot be used: all browsers are logged out", "path", c.Path, "error", err)
-		s.logins = nil
-	}
-	s.logins = slices.DeleteFunc(s.logins, func(e *entry) bool { return e == nil || e.LoginID == "" })
-	s.logins = s.logins[:min(len(s.logins), MaxLogins)]
-	for _, e := range s.logins {
-		e.ctx, e.cancel = context.WithCancelCause(context.Background())
+		s.logins, s.shares = nil, nil
 	}
 	return s, nil
 }
@@ -150,6 +152,8 @@ func secret(bytes int) (string, digest) {
 	text := base64.RawURLEncoding.EncodeToString(random)
 	return text, sha256.Sum256([]byte(text))
 }
+
+func digestOf(text string) digest { return sha256.Sum256([]byte(text)) }
 
 func (d digest) String() string { return hex.EncodeToString(d[:]) }
 
@@ -176,12 +180,15 @@ type Browser struct{ Name, Address string }
 
 // Redeem spends a code.
 func (s *Store) Redeem(text string, by Browser) (Granted, error) {
-	d := digest(sha256.Sum256([]byte(text)))
+	d := digestOf(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.cfg.Now()
 	if !s.mayTryLocked(by.Address, now) {
 		return Granted{}, ErrTooMany
+	}
+	if h := s.shareLocked(d, now); h != nil {
+		return s.joinLocked(h, by, now)
 	}
 	found := -1
 	for i, c := range s.codes { // all of them, so that the time says nothing
@@ -195,14 +202,14 @@ func (s *Store) Redeem(text string, by Browser) (Granted, error) {
 	}
 	scope := s.codes[found].scope
 	s.codes = slices.Delete(s.codes, found, found+1)
-	return s.grantLocked(scope, "", by, now)
+	return s.grantLocked(scope, "", nil, by, now)
 }
 
 // Exchange makes a login for a caller that has shown a valid token.
 func (s *Store) Exchange(scope, tokenDigest string, by Browser) (Granted, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.grantLocked(scope, tokenDigest, by, s.cfg.Now())
+	return s.grantLocked(scope, tokenDigest, nil, by, s.cfg.Now())
 }
 
 // MayTry reports whether an address has not sent too much that is wrong. Wrong notes one more.
@@ -240,7 +247,7 @@ func (s *Store) noteWrongLocked(address string, now time.Time) {
 	s.wrong[address] = append(s.wrong[address], now)
 }
 
-func (s *Store) grantLocked(scope, token string, by Browser, now time.Time) (Granted, error) {
+func (s *Store) grantLocked(scope, token string, of *share, by Browser, now time.Time) (Granted, error) {
 	cookie, cookieDigest := secret(32)
 	key, keyDigest := secret(32)
 	_, id := secret(16)
@@ -251,10 +258,15 @@ func (s *Store) grantLocked(scope, token string, by Browser, now time.Time) (Gra
 		},
 		Cookie: cookieDigest.String(), Key: keyDigest.String(), Token: token,
 	}
+	if of != nil {
+		e.ShareID, e.ExpiresAt, e.Only = of.ShareID, of.ExpiresAt, &Only{of.SessionID, of.DialogueID}
+	}
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	s.sweepLocked(now)
-	if len(s.logins) >= MaxLogins { // the one that was not used for longest makes room
-		oldest := slices.MinFunc(s.logins, func(a, b *entry) int { return a.LastUsedAt.Compare(b.LastUsedAt) })
+	// The one that was not used for longest makes room. Viewers of shares take no room of others.
+	own := slices.DeleteFunc(slices.Clone(s.logins), func(e *entry) bool { return e.ShareID != "" })
+	if of == nil && len(own) >= MaxLogins {
+		oldest := slices.MinFunc(own, func(a, b *entry) int { return a.LastUsedAt.Compare(b.LastUsedAt) })
 		s.endLocked(func(e *entry) bool { return e == oldest })
 	}
 	s.logins = append(s.logins, e)
@@ -265,7 +277,9 @@ func (s *Store) grantLocked(scope, token string, by Browser, now time.Time) (Gra
 	return Granted{e.login(), cookie, key}, nil
 }
 
-func (e *entry) login() Login { return Login{e.LoginID, e.Scope, e.ExpiresAt, e.ctx} }
+func (e *entry) login() Login {
+	return Login{ID: e.LoginID, ShareID: e.ShareID, Scope: e.Scope, ExpiresAt: e.ExpiresAt, Only: e.Only, Context: e.ctx}
+}
 
 // clean makes the name of a browser fit for a list: it is what a stranger sent.
 func clean(name string) string {
@@ -280,6 +294,7 @@ func clean(name string) string {
 
 // sweepLocked ends the logins whose time is over.
 func (s *Store) sweepLocked(now time.Time) {
+	s.sweepSharesLocked(now)
 	s.endLocked(func(e *entry) bool {
 		return !now.Before(e.ExpiresAt) || now.Sub(e.LastUsedAt) >= Idle ||
 			e.Token != "" && (s.cfg.Vouches == nil || !s.cfg.Vouches(e.Token))
@@ -357,7 +372,7 @@ func (s *Store) Download(text, cookie string) (login Login, path, filename strin
 	if err != nil {
 		return Login{}, "", "", err
 	}
-	d := digest(sha256.Sum256([]byte(text)))
+	d := digestOf(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.cfg.Now()
@@ -383,8 +398,8 @@ func (s *Store) List() []api.WebLogin {
 	return list
 }
 
-// Revoke ends one login, or, with an empty id, all of them and every code. It returns the ids of
-// those that it ended.
+// Revoke ends one login, or one share with its logins; or, with an empty id, all of them and every
+// code. It returns the ids of those that it ended.
 func (s *Store) Revoke(id string) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -392,13 +407,14 @@ func (s *Store) Revoke(id string) ([]string, error) {
 		s.codes = nil
 	}
 	s.tickets = slices.DeleteFunc(s.tickets, func(t ticket) bool { return id == "" || t.login == id })
-	ended := s.endLocked(func(e *entry) bool { return id == "" || e.LoginID == id })
+	ended := s.endSharesLocked(func(h *share) bool { return id == "" || h.ShareID == id })
+	ended = append(ended, s.endLocked(func(e *entry) bool { return id == "" || e.LoginID == id || e.ShareID == id })...)
 	return ended, s.saveLocked()
 }
 
 // saveLocked replaces the file. A reader finds the old file or the new one.
 func (s *Store) saveLocked() error {
-	text, err := json.Marshal(s.logins)
+	text, err := json.Marshal(stored{s.logins, s.shares})
 	if err != nil {
 		return fmt.Errorf("logins: %w", err)
 	}

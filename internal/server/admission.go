@@ -27,13 +27,32 @@ func (s *Server) newAdmission(conn context.Context) *admission {
 // or if the daemon is about to exit. The first admitted request keeps the daemon alive until the
 // connection ends. The connection alone does not: a monitor that only connects must not keep an
 // idle daemon from exiting.
-func (a *admission) admit(scope Scope, m api.Method, params json.RawMessage) *api.Error {
+//
+// A caller that may see only one thing gets other parameters for some methods: see share.
+func (a *admission) admit(scope Scope, only *share, m api.Method, params json.RawMessage) (json.RawMessage, *api.Error) {
+	if cause := a.allow(scope, m, params); cause != nil {
+		return nil, cause
+	}
+	if only != nil {
+		var cause *api.Error
+		if params, cause = only.pin(m, params); cause != nil {
+			return nil, cause
+		}
+	}
+	return params, a.holdDaemon()
+}
+
+func (a *admission) allow(scope Scope, m api.Method, params json.RawMessage) *api.Error {
 	if m.Access == api.AccessLocal && !scope.covers(scopeLocal) {
 		return api.Errorf(api.CodeForbidden, "method %q: only for callers on the daemon's socket or on stdio", m.Name)
 	}
 	if !scope.covers(ScopeFull) && m.Changes(params) {
 		return api.Errorf(api.CodeForbidden, "method %q: needs a token of scope %s, this one has %s", m.Name, ScopeFull, scope)
 	}
+	return nil
+}
+
+func (a *admission) holdDaemon() *api.Error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.held || a.hold == nil {

@@ -37,6 +37,7 @@ type conn struct {
 	// scope says which methods the client may call.
 	scope     Scope
 	caller    *api.Caller
+	only      *share // what the client may see; nil for everything
 	admission *admission
 	// frames says that messages are sent as packed frames, not as lines.
 	frames bool

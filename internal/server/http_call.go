@@ -34,7 +34,7 @@ func (x *exchange) call(name string) {
 	if !ok {
 		return
 	}
-	if !x.admit(m, params) {
+	if !x.admit(m, &params) {
 		return
 	}
 	if m.Streams {
@@ -42,7 +42,7 @@ func (x *exchange) call(name string) {
 		return
 	}
 	stop := x.stayAlive()
-	result, err := x.http.server.call(x.ctx, x.log, m, params, nil)
+	result, err := x.http.server.call(x.ctx, x.log, x.only, m, params, nil)
 	stop()
 	if err != nil {
 		x.fail(explain(err, x.conn.ctx, x.shuttingDown()))
@@ -59,15 +59,17 @@ func (x *exchange) call(name string) {
 	x.answer(jsonType, e.Bytes())
 }
 
-// admit reports whether the request may call the method. If not, it answers the request.
-func (x *exchange) admit(m api.Method, params json.RawMessage) bool {
-	cause := x.conn.admission.admit(x.scope, m, params)
+// admit reports whether the request may call the method, and replaces its parameters if the caller
+// may see only one thing. If not, it answers the request.
+func (x *exchange) admit(m api.Method, params *json.RawMessage) bool {
+	pinned, cause := x.conn.admission.admit(x.scope, x.only, m, *params)
 	if cause != nil {
 		if m.Access != api.AccessRead {
-			x.http.server.audit(x.caller, m.Name, params, cause)
+			x.http.server.audit(x.caller, m.Name, *params, cause)
 		}
 		x.fail(cause)
 	}
+	*params = pinned
 	return cause == nil
 }
 

@@ -33,7 +33,7 @@ func (x *exchange) dialogueRaw(id string) {
 		x.fail(cause)
 		return
 	}
-	if !x.admit(x.http.server.methods[x.method], nil) {
+	if !x.admitID("dialogue_id", id) {
 		return
 	}
 	read := func(ctx context.Context, offset, limit int64) (api.DialogueRawResult, error) {

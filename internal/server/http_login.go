@@ -120,8 +120,7 @@ func (x *exchange) authorisedByLogin(need Scope) bool {
 		x.forbid(api.Errorf(api.CodeForbidden, "%.200s: needs a login of scope %s, this one has %s", x.r.URL.Path, need, l.Scope))
 		return false
 	}
-	x.scope, x.caller.LoginID = Scope(l.Scope), l.ID
-	x.endWith(l)
+	x.adopt(l)
 	return true
 }
 
@@ -146,6 +145,11 @@ func (x *exchange) logIn() {
 		return
 	}
 	logins := x.http.cfg.Logins
+	if l, ok := x.login(); ok && p.Code != "" && logins.Joins(l, p.Code) {
+		// The browser can see it already. A new login would replace the one that it has.
+		x.json(map[string]any{"key": x.key(), "login_id": l.ID, "scope": l.Scope, "expires_at": l.ExpiresAt})
+		return
+	}
 	by := login.Browser{Name: x.r.UserAgent(), Address: x.conn.peer()}
 	var got login.Granted
 	var err error
@@ -167,6 +171,9 @@ func (x *exchange) logIn() {
 	switch {
 	case errors.Is(err, login.ErrTooMany):
 		x.failLogin(http.StatusTooManyRequests, api.Errorf(api.CodeAuthFailed, "login: %s", err))
+		return
+	case errors.Is(err, login.ErrViewers):
+		x.failLogin(http.StatusForbidden, api.Errorf(api.CodeForbidden, "login: %s", err))
 		return
 	case errors.Is(err, login.ErrCode):
 		x.complain("wrong code")
@@ -222,7 +229,7 @@ func (x *exchange) me() {
 	l, _ := x.login()
 	host, _ := os.Hostname()
 	x.json(map[string]any{
-		"login_id": l.ID, "scope": l.Scope, "expires_at": l.ExpiresAt, "version": version.Version, "assets": thePage().digest, "host": host,
+		"only": l.Only, "login_id": l.ID, "scope": l.Scope, "expires_at": l.ExpiresAt, "version": version.Version, "assets": thePage().digest, "host": host,
 	})
 }
 
@@ -266,8 +273,7 @@ func (x *exchange) download(ticket string) {
 		if err != nil || !ok {
 			break
 		}
-		x.scope, x.caller.LoginID = Scope(l.Scope), l.ID
-		x.endWith(l)
+		x.adopt(l)
 		x.guardPage("default-src 'none'; sandbox")
 		x.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": filename}))
 		x.r.URL = u
@@ -275,6 +281,12 @@ func (x *exchange) download(ticket string) {
 		return
 	}
 	x.fail(errLoginOver)
+}
+
+// adopt gives the request the rights of a login. The end of the login ends the connection.
+func (x *exchange) adopt(l login.Login) {
+	x.scope, x.caller.LoginID, x.only = Scope(l.Scope), l.ID, (*share)(l.Only)
+	x.endWith(l)
 }
 
 // endWith ends the connection of this request if the login ends before the request.

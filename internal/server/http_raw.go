@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -49,13 +50,25 @@ func (x *exchange) raw(exec, stream string) {
 		x.fail(cause)
 		return
 	}
-	if !x.admit(x.http.server.methods[x.method], nil) {
+	if !x.admitID("exec_id", exec) {
 		return
 	}
 	read := func(ctx context.Context, offset, limit int64, wait bool) (api.OutputBytes, error) {
 		return reader.ReadOutput(ctx, api.ExecOutputParams{ExecID: exec, Stream: stream, Offset: offset, Limit: &limit}, wait)
 	}
 	x.sendRaw(output{x.method, fmt.Sprintf("exec %q", exec), stream, read}, offset, follow)
+}
+
+// admitID reports whether the request may call its method for the thing with this id. If not, it
+// answers the request.
+func (x *exchange) admitID(field, id string) bool {
+	text, err := json.Marshal(map[string]string{field: id})
+	if err != nil {
+		x.fail(api.AsError(err))
+		return false
+	}
+	params := json.RawMessage(text)
+	return x.admit(x.http.server.methods[x.method], &params)
 }
 
 // sendRaw sends the requested part of a stream.

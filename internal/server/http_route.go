@@ -28,6 +28,7 @@ type exchange struct {
 	// scope is that of the caller's token.
 	scope  Scope
 	caller *api.Caller
+	only   *share // what the caller may see; nil for everything
 	// method is the method of the API for the metrics; "" if the request is for none.
 	method string
 	// begun says that the header has been sent.

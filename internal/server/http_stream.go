@@ -84,12 +84,13 @@ func (x *exchange) get(method string, known map[string]queryKind, params map[str
 		}
 		params[name] = n
 	}
-	text, err := json.Marshal(params)
+	marshalled, err := json.Marshal(params)
 	if err != nil {
 		x.fail(api.AsError(err))
 		return
 	}
-	if x.admit(m, text) {
+	text := json.RawMessage(marshalled)
+	if x.admit(m, &text) {
 		x.stream(m, text)
 	}
 }
@@ -108,7 +109,7 @@ func (x *exchange) stream(m api.Method, params json.RawMessage) {
 	}
 	ctx, cancel := context.WithCancel(x.ctx)
 	defer cancel()
-	result, err := x.http.server.call(ctx, x.log, m, params, nil)
+	result, err := x.http.server.call(ctx, x.log, x.only, m, params, nil)
 	if err != nil {
 		x.fail(explain(err, x.conn.ctx, x.shuttingDown()))
 		return

@@ -61,7 +61,8 @@ func (c *conn) handle(line, body []byte, taken int64, named func()) {
 		c.refused(req, unknownMethod(req.Method))
 		return
 	}
-	if cause := c.admission.admit(c.scope, m, req.Params); cause != nil {
+	params, cause := c.admission.admit(c.scope, c.only, m, req.Params)
+	if cause != nil {
 		if m.Access != api.AccessRead {
 			c.server.audit(c.caller, m.Name, req.Params, cause)
 		}
@@ -85,7 +86,7 @@ func (c *conn) handle(line, body []byte, taken int64, named func()) {
 		named()
 	}
 	begin := time.Now()
-	result, err := c.server.call(ctx, c.log, m, req.Params, body)
+	result, err := c.server.call(ctx, c.log, c.only, m, params, body)
 	c.server.counts.request(c.transport, m.Name, err)
 	if c.log.Enabled(ctx, slog.LevelDebug) {
 		c.log.Debug("request", "method", m.Name, "id", string(req.ID), "duration", time.Since(begin), "error", err)
@@ -122,13 +123,17 @@ func (c *conn) refused(req wire.Request, cause *api.Error) {
 }
 
 // call calls the Service. A panic there is an error of this request only.
-func (s *Server) call(ctx context.Context, log *slog.Logger, m api.Method, params json.RawMessage, body []byte) (result any, err error) {
+func (s *Server) call(ctx context.Context, log *slog.Logger, only *share, m api.Method, params json.RawMessage, body []byte) (result any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = panicked(log, m.Name, r)
 		}
 	}()
-	return m.CallWith(ctx, s.cfg.Service, params, body)
+	result, err = m.CallWith(ctx, s.cfg.Service, params, body)
+	if err == nil && only != nil {
+		result = only.trim(result)
+	}
+	return result, err
 }
 
 // recv takes the next push of a stream. A panic there is an error of this stream only.

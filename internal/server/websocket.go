@@ -32,7 +32,7 @@ func (x *exchange) webSocket() {
 	stream.timeout = s.cfg.WriteTimeout
 	stream.lifetime = x.conn.ctx
 	c := s.newConn(x.conn.ctx, stream, x.conn.peer(), transportWebSocket, *x.caller)
-	c.scope, c.closeEnds = x.scope, true
+	c.scope, c.only, c.closeEnds = x.scope, x.only, true
 	if refusal := s.addConn(c); refusal != nil {
 		c.sendError(nil, refusal)
 		_ = c.writer.WaitRoom(x.ctx, 0)

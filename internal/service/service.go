@@ -49,8 +49,11 @@ type Config struct {
 // Console opens the page for browsers and knows their logins.
 type Console interface {
 	Open(ctx context.Context, p api.WebOpenParams) (api.WebOpenResult, error)
+	// Share makes an address for viewers of one session or dialogue, which p names by id.
+	Share(ctx context.Context, p api.WebShareParams) (api.WebShareResult, error)
 	Logins() []api.WebLogin
-	// Revoke ends one login, or all if the id is empty, and returns the ids of those that it ended.
+	Shares() []api.WebShare
+	// Revoke ends one login or share, or all if the id is empty, and returns the ids of those that it ended.
 	Revoke(id string) ([]string, error)
 }
 

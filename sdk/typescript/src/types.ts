@@ -392,14 +392,29 @@ export interface WebOpenParams {
   expires_s?: number;
 }
 
+/**
+ * Asks for an address at which browsers can watch one session or one dialogue, and do nothing
+ * else. Either session_id or dialogue_id is required.
+ */
+export interface WebShareParams {
+  /** id or name */
+  session_id?: string;
+  /** id or name */
+  dialogue_id?: string;
+  /** For how many seconds the address and its logins are valid. Absent: 3600; at most 30 days. */
+  expires_s?: number;
+  /** How many browsers may be logged in at once. Absent: 5; at most 64. */
+  viewers?: number;
+}
+
 /** Has no fields. */
 export type WebListParams = Record<string, never>;
 
-/** Ends logins. The connections of their pages are closed at once. */
+/** Ends logins and shares. The connections of their pages are closed at once. */
 export interface WebRevokeParams {
-  /** the login to end */
+  /** the login to end; or a share, with all of its logins */
   login_id?: string;
-  /** ends every login, and every code that is not used yet */
+  /** ends every login and share, and every code that is not used yet */
   all?: boolean;
 }
 
@@ -1644,6 +1659,31 @@ export interface WebOpenResult {
   expires_at: string;
 }
 
+/** The permission to watch one session or one dialogue. It outlives restarts of the daemon. */
+export interface WebShare {
+  /** h-… */
+  share_id: string;
+  /** the session */
+  session_id?: string;
+  /** the dialogue */
+  dialogue_id?: string;
+  /** how many browsers may be logged in at once */
+  viewers: number;
+  /** when it was made */
+  created_at: string;
+  /** when it ends, with its logins */
+  expires_at: string;
+}
+
+/**
+ * The address of a share. It holds a code behind the #, which is valid for every viewer until the
+ * share expires or is revoked.
+ */
+export interface WebShareResult extends WebShare {
+  /** such as http://127.0.0.1:7330/#/login/CODE?to=/s/SESSION */
+  url: string;
+}
+
 /** The login of one browser. It outlives restarts of the daemon. */
 export interface WebLogin {
   /** w-… */
@@ -1660,17 +1700,21 @@ export interface WebLogin {
   last_used_at: string;
   /** when it must log in again */
   expires_at: string;
+  /** The share that the browser watches; absent for a login of web.open. */
+  share_id?: string;
 }
 
 /** Lists the logins of browsers, the last used first. */
 export interface WebListResult {
   /** the valid logins */
   logins: WebLogin[];
+  /** the valid shares, the oldest first */
+  shares: WebShare[];
 }
 
 /** Reports what was ended. */
 export interface WebRevokeResult {
-  /** ids of the logins */
+  /** ids of the logins and shares */
   revoked: string[];
 }
 
@@ -3456,9 +3500,14 @@ export interface Methods {
   "system.http": { params: SystemHTTPParams; result: SystemHTTPResult };
   /** Return an address for a browser that shows the console. Turns HTTP on if it is off. */
   "web.open": { params: WebOpenParams; result: WebOpenResult };
-  /** List the browsers that are logged in to the console. */
+  /**
+   * Return an address at which browsers can watch one session or dialogue. Turns HTTP on if it is
+   * off.
+   */
+  "web.share": { params: WebShareParams; result: WebShareResult };
+  /** List the browsers that are logged in to the console, and the shares. */
   "web.list": { params: WebListParams; result: WebListResult };
-  /** Log browsers out of the console. */
+  /** Log browsers out of the console, or end shares. */
   "web.revoke": { params: WebRevokeParams; result: WebRevokeResult };
   /** List the places where sessions can be created. */
   "runtime.list": { params: RuntimeListParams; result: RuntimeListResult };
@@ -3588,6 +3637,7 @@ export const methods: readonly Method[] = [
   "system.upgrade",
   "system.http",
   "web.open",
+  "web.share",
   "web.list",
   "web.revoke",
   "runtime.list",

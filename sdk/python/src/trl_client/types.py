@@ -457,18 +457,36 @@ class WebOpenParams(TypedDict, total=False):
     """For how many seconds the address is valid. Absent: 120; at most 600."""
 
 
+class WebShareParams(TypedDict, total=False):
+    """Asks for an address at which browsers can watch one session or one dialogue, and do nothing
+    else. Either session_id or dialogue_id is required.
+    """
+
+    session_id: str
+    """id or name"""
+
+    dialogue_id: str
+    """id or name"""
+
+    expires_s: float
+    """For how many seconds the address and its logins are valid. Absent: 3600; at most 30 days."""
+
+    viewers: int
+    """How many browsers may be logged in at once. Absent: 5; at most 64."""
+
+
 class WebListParams(TypedDict, total=False):
     """Has no fields."""
 
 
 class WebRevokeParams(TypedDict, total=False):
-    """Ends logins. The connections of their pages are closed at once."""
+    """Ends logins and shares. The connections of their pages are closed at once."""
 
     login_id: str
-    """the login to end"""
+    """the login to end; or a share, with all of its logins"""
 
     all: bool
-    """ends every login, and every code that is not used yet"""
+    """ends every login and share, and every code that is not used yet"""
 
 
 class RuntimeListParams(TypedDict, total=False):
@@ -2313,6 +2331,66 @@ class WebOpenResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WebShare:
+    """The permission to watch one session or one dialogue. It outlives restarts of the daemon."""
+
+    share_id: str = ""
+    """h-…"""
+
+    session_id: str = ""
+    """the session"""
+
+    dialogue_id: str = ""
+    """the dialogue"""
+
+    viewers: int = 0
+    """how many browsers may be logged in at once"""
+
+    created_at: datetime = _NEVER
+    """when it was made"""
+
+    expires_at: datetime = _NEVER
+    """when it ends, with its logins"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> WebShare:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            share_id=get("share_id") or "",
+            session_id=get("session_id") or "",
+            dialogue_id=get("dialogue_id") or "",
+            viewers=get("viewers") or 0,
+            created_at=_time(data["created_at"]) if get("created_at") else _NEVER,
+            expires_at=_time(data["expires_at"]) if get("expires_at") else _NEVER,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebShareResult(WebShare):
+    """The address of a share. It holds a code behind the #, which is valid for every viewer until
+    the share expires or is revoked.
+    """
+
+    url: str = ""
+    """such as http://127.0.0.1:7330/#/login/CODE?to=/s/SESSION"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> WebShareResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            share_id=get("share_id") or "",
+            session_id=get("session_id") or "",
+            dialogue_id=get("dialogue_id") or "",
+            viewers=get("viewers") or 0,
+            created_at=_time(data["created_at"]) if get("created_at") else _NEVER,
+            expires_at=_time(data["expires_at"]) if get("expires_at") else _NEVER,
+            url=get("url") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class WebLogin:
     """The login of one browser. It outlives restarts of the daemon."""
 
@@ -2337,6 +2415,9 @@ class WebLogin:
     expires_at: datetime = _NEVER
     """when it must log in again"""
 
+    share_id: str = ""
+    """The share that the browser watches; absent for a login of web.open."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> WebLogin:
         """Takes the fields it knows from what a daemon sent."""
@@ -2349,6 +2430,7 @@ class WebLogin:
             created_at=_time(data["created_at"]) if get("created_at") else _NEVER,
             last_used_at=_time(data["last_used_at"]) if get("last_used_at") else _NEVER,
             expires_at=_time(data["expires_at"]) if get("expires_at") else _NEVER,
+            share_id=get("share_id") or "",
         )
 
 
@@ -2359,12 +2441,16 @@ class WebListResult:
     logins: list[WebLogin] = field(default_factory=list)
     """the valid logins"""
 
+    shares: list[WebShare] = field(default_factory=list)
+    """the valid shares, the oldest first"""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> WebListResult:
         """Takes the fields it knows from what a daemon sent."""
         get = data.get
         return cls(
             logins=[WebLogin.from_dict(x) for x in get("logins") or ()],
+            shares=[WebShare.from_dict(x) for x in get("shares") or ()],
         )
 
 
@@ -2373,7 +2459,7 @@ class WebRevokeResult:
     """Reports what was ended."""
 
     revoked: list[str] = field(default_factory=list)
-    """ids of the logins"""
+    """ids of the logins and shares"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> WebRevokeResult:
@@ -6261,6 +6347,7 @@ METHODS: tuple[str, ...] = (
     "system.upgrade",
     "system.http",
     "web.open",
+    "web.share",
     "web.list",
     "web.revoke",
     "runtime.list",
@@ -6370,6 +6457,7 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "system.upgrade": SystemUpgradeResult.from_dict,
     "system.http": SystemHTTPResult.from_dict,
     "web.open": WebOpenResult.from_dict,
+    "web.share": WebShareResult.from_dict,
     "web.list": WebListResult.from_dict,
     "web.revoke": WebRevokeResult.from_dict,
     "runtime.list": RuntimeListResult.from_dict,

@@ -1,0 +1,180 @@
+package login
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// MaxShares is how many shares there may be.
+const MaxShares = 64
+
+// Errors of Share and Redeem.
+var (
+	ErrShares  = errors.New("there are too many shares; revoke one")
+	ErrViewers = errors.New("the share has as many viewers as it allows")
+)
+
+// Only is the one thing that the login of a share may see: a session or a dialogue.
+type Only struct {
+	SessionID  string `json:"session_id,omitempty"`
+	DialogueID string `json:"dialogue_id,omitempty"`
+}
+
+// share is a code that is valid until it expires, for a bounded number of browsers at once.
+type share struct {
+	api.WebShare
+	Code string `json:"code_sha256"`
+}
+
+// stored is the content of the file.
+type stored struct {
+	Logins []*entry `json:"logins"`
+	Shares []*share `json:"shares"`
+}
+
+// decode reads the content of the file. That of an earlier version is a list of logins.
+func (s *Store) decode(text []byte) error {
+	var all stored
+	var err error
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
+		err = json.Unmarshal(text, &all.Logins)
+	} else {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		return err
+	}
+	s.shares = slices.DeleteFunc(all.Shares, func(h *share) bool {
+		return h == nil || h.ShareID == "" || len(h.Code) != 2*len(digest{}) || (h.SessionID == "") == (h.DialogueID == "")
+	})
+	s.shares = s.shares[:min(len(s.shares), MaxShares)]
+	// The login of a share that is not there must not become one of everything.
+	s.logins = slices.DeleteFunc(all.Logins, func(e *entry) bool {
+		return e == nil || e.LoginID == "" || (e.ShareID != "") != (e.Only != nil) || e.ShareID != "" && s.findShareLocked(e.ShareID) == nil
+	})
+	s.logins = s.logins[:min(len(s.logins), MaxLogins+MaxShares*api.MaxShareViewers)]
+	for _, e := range s.logins {
+		e.ctx, e.cancel = context.WithCancelCause(context.Background())
+	}
+	for _, h := range s.shares {
+		s.sweepAt(h.ExpiresAt)
+	}
+	return nil
+}
+
+// sweepAt ends what has expired at a time, so that open pages lose their connections then.
+func (s *Store) sweepAt(at time.Time) {
+	time.AfterFunc(max(0, at.Sub(s.cfg.Now()))+time.Millisecond, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.sweepLocked(s.cfg.Now())
+	})
+}
+
+// Share makes a code with which several browsers can watch one thing.
+func (s *Store) Share(only Only, viewers int, valid time.Duration) (api.WebShare, string, error) {
+	text, d := secret(16)
+	_, id := secret(16)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Now()
+	s.sweepLocked(now)
+	if len(s.shares) >= MaxShares {
+		return api.WebShare{}, "", ErrShares
+	}
+	h := &share{WebShare: api.WebShare{
+		ShareID: "h-" + id.String()[:10], SessionID: only.SessionID, DialogueID: only.DialogueID, Viewers: viewers,
+		CreatedAt: now.UTC().Truncate(time.Second), ExpiresAt: now.Add(valid).UTC(),
+	}, Code: d.String()}
+	s.shares = append(s.shares, h)
+	if err := s.saveLocked(); err != nil {
+		s.shares = s.shares[:len(s.shares)-1]
+		return api.WebShare{}, "", err
+	}
+	s.sweepAt(h.ExpiresAt)
+	return h.WebShare, text, nil
+}
+
+// shareLocked returns the share with this code, nil for none.
+func (s *Store) shareLocked(d digest, now time.Time) *share {
+	var found *share
+	text := []byte(d.String())
+	for _, h := range s.shares { // all of them, so that the time says nothing
+		if subtle.ConstantTimeCompare(text, []byte(h.Code)) == 1 && now.Before(h.ExpiresAt) {
+			found = h
+		}
+	}
+	return found
+}
+
+func (s *Store) findShareLocked(id string) *share {
+	for _, h := range s.shares {
+		if h.ShareID == id {
+			return h
+		}
+	}
+	return nil
+}
+
+// joinLocked logs a viewer in.
+func (s *Store) joinLocked(h *share, by Browser, now time.Time) (Granted, error) {
+	s.sweepLocked(now)
+	viewers := 0
+	for _, e := range s.logins {
+		if e.ShareID == h.ShareID {
+			viewers++
+		}
+	}
+	if viewers >= h.Viewers {
+		return Granted{}, ErrViewers
+	}
+	return s.grantLocked(string(api.AccessRead), "", h, by, now)
+}
+
+// Joins reports whether a code is that of a share which the login needs not join: the login may see
+// everything, or has joined it already.
+func (s *Store) Joins(l Login, text string) bool {
+	d := digestOf(text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.shareLocked(d, s.cfg.Now())
+	return h != nil && (l.Only == nil || l.ShareID == h.ShareID)
+}
+
+// Shares returns the valid shares, the oldest first.
+func (s *Store) Shares() []api.WebShare {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweepLocked(s.cfg.Now())
+	list := make([]api.WebShare, len(s.shares))
+	for i, h := range s.shares {
+		list[i] = h.WebShare
+	}
+	return list
+}
+
+// sweepSharesLocked ends the shares that have expired, and the logins of shares that have ended.
+func (s *Store) sweepSharesLocked(now time.Time) {
+	s.endSharesLocked(func(h *share) bool { return !now.Before(h.ExpiresAt) })
+	s.endLocked(func(e *entry) bool { return e.ShareID != "" && s.findShareLocked(e.ShareID) == nil })
+}
+
+// endSharesLocked ends the shares for which over is true, and returns their ids.
+func (s *Store) endSharesLocked(over func(*share) bool) []string {
+	ended := []string{}
+	s.shares = slices.DeleteFunc(s.shares, func(h *share) bool {
+		if !over(h) {
+			return false
+		}
+		ended = append(ended, h.ShareID)
+		return true
+	})
+	return ended
+}

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// eventList is a stream of these pushes.
+type eventList []api.StreamEvent
+
+func (p *eventList) Start() api.StreamStart { return api.StreamStart{StreamID: "events/1"} }
+func (p *eventList) Close() error           { return nil }
+func (p *eventList) Recv() (api.StreamEvent, error) {
+	if len(*p) == 0 {
+		return api.StreamEvent{}, io.EOF
+	}
+	ev := (*p)[0]
+	*p = (*p)[1:]
+	return ev, nil
+}
+
+// TestSharesSeeOnlyTheirOwn: events and lists have nothing of other sessions and dialogues.
+func TestSharesSeeOnlyTheirOwn(t *testing.T) {
+	all := eventList{
+		{Seq: 1, Type: api.EventSessionCreated, SessionID: "s-1"}, {Seq: 2, Type: api.EventSessionCreated, SessionID: "s-2"},
+		{Seq: 3, Type: api.EventExecExited, SessionID: "s-1"}, {Seq: 4, Type: api.EventDialogueState, SessionID: "s-1", DialogueID: "d-1"},
+		{Seq: 5, Type: api.EventDialogueState, SessionID: "s-2", DialogueID: "d-2"}, {Seq: 6, Type: api.EventDialogueRequestOpened, DialogueID: "d-1"},
+		{Seq: 7, Type: api.EventSessionTerminated}, {Seq: 8, Type: api.EventMissed},
+	}
+	for _, c := range []struct {
+		only share
+		want []int64
+	}{{share{SessionID: "s-1"}, []int64{1, 3, 8}}, {share{DialogueID: "d-1"}, []int64{4, 6, 8}}, {share{}, []int64{8}}} {
+		events := slices.Clone(all)
+		s := c.only.trim(&events).(api.Stream)
+		var got []int64
+		for ev, err := s.Recv(); err == nil; ev, err = s.Recv() {
+			got = append(got, ev.Seq)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, want %v", c.only, got, c.want)
+		}
+		for _, result := range []any{
+			api.SessionListResult{Sessions: []api.SessionInfo{{SessionID: "s-1", Tags: []string{"secret"}}, {SessionID: "s-2", Name: "secret"}, {Name: "secret"}}},
+			api.SessionDetails{SessionInfo: api.SessionInfo{Tags: []string{"secret"}}, EnvKeys: []string{"secret"}},
+			api.DialogueListResult{Dialogues: []api.DialogueInfo{{DialogueID: "d-1", Tags: []string{"secret"}, Remote: "secret"}, {DialogueID: "d-2", Name: "secret"}, {Name: "secret"}}},
+			api.DialogueInfo{Tags: []string{"secret"}, Remote: "secret"},
+			api.DialogueRequestsResult{Requests: []api.DialogueWaiting{{DialogueID: "d-1"}, {DialogueID: "d-2", Name: "secret"}, {Name: "secret"}}},
+		} {
+			text, err := json.Marshal(c.only.trim(result))
+			if err != nil || strings.Contains(string(text), "secret") || strings.Contains(string(text), "null,") && strings.Contains(string(text), `"sessions":null`) {
+				t.Errorf("%+v: %s, %v", c.only, text, err)
+			}
+		}
+	}
+}
