@@ -41,7 +41,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %+v, then %+v, %v", platform, p, again, err)
 		}
 	}
-	if _, err := Find("plan9", "mips"); api.AsError(err).Code != api.CodeRuntimeUnavailable || !strings.Contains(err.Error(), "plan9/mips") {
+	if _, err := Find("plan9", "mips"); api.AsError(err).Code != api.CodeRuntimeUnavailable || !strings.Contains(err.Error(), "plan9/mips") || !strings.Contains(err.Error(), "make build EMBED=all") {
 		t.Errorf("got %v", err)
 	}
 }
