@@ -94,6 +94,9 @@ type DialogueCreateParams struct {
 	LifetimeS  *float64   `json:"lifetime_s,omitempty"`
 	Limits     *Limits    `json:"limits,omitempty"`      // what the agent and its processes may use; see session.create
 	LimitsMode LimitsMode `json:"limits_mode,omitempty"` // require or best-effort; see session.create
+	Isolation  *Isolation `json:"isolation,omitempty"`   // what the agent and its processes may touch; see session.create
+	// IsolationMode is require or best-effort; see session.create.
+	IsolationMode LimitsMode `json:"isolation_mode,omitempty"`
 }
 
 // DialoguePolicy answers requests of the agent. The first matching rule answers at once.
@@ -152,7 +155,7 @@ func (p DialogueCreateParams) Check() error {
 	if err := checkSeconds("stall_s", p.StallS); err != nil {
 		return err
 	}
-	return SessionCreateParams{Kind: KindProgram, Command: []string{"x"}, WorkingDir: p.WorkingDir, Env: p.Env, Tags: p.Tags, LifetimeS: p.LifetimeS, Limits: p.Limits, LimitsMode: p.LimitsMode}.Check()
+	return SessionCreateParams{Kind: KindProgram, Command: []string{"x"}, WorkingDir: p.WorkingDir, Env: p.Env, Tags: p.Tags, LifetimeS: p.LifetimeS, Limits: p.Limits, LimitsMode: p.LimitsMode, Isolation: p.Isolation, IsolationMode: p.IsolationMode}.Check()
 }
 
 func (p *DialoguePolicy) check() error {

@@ -25,6 +25,7 @@ const (
 	CodeRuntimeUnavailable   Code = "RUNTIME_UNAVAILABLE"
 	CodeRequestTooLarge      Code = "REQUEST_TOO_LARGE"
 	CodeLimitUnavailable     Code = "LIMIT_UNAVAILABLE"
+	CodeIsolationUnavailable Code = "ISOLATION_UNAVAILABLE"
 	CodeAuthFailed           Code = "AUTH_FAILED"
 	CodeForbidden            Code = "FORBIDDEN"
 	CodeConflict             Code = "CONFLICT"
@@ -70,6 +71,7 @@ var Codes = []CodeInfo{
 	{CodeRuntimeUnavailable, 503, "UNAVAILABLE", 125, "the daemon, or the runtime of the session, cannot be reached"},
 	{CodeRequestTooLarge, 413, "RESOURCE_EXHAUSTED", 125, "the request is larger than max_request_bytes"},
 	{CodeLimitUnavailable, 422, "FAILED_PRECONDITION", 125, "a required limit cannot be enforced in this place; details.limits names each and says why"},
+	{CodeIsolationUnavailable, 422, "FAILED_PRECONDITION", 125, "required isolation cannot be enforced in this place; details.aspects names each missing aspect and says why"},
 	{CodeAuthFailed, 401, "UNAUTHENTICATED", 125, "the caller is not authenticated"},
 	{CodeForbidden, 403, "PERMISSION_DENIED", 125, "the caller may not do this"},
 	{CodeConflict, 409, "ALREADY_EXISTS", 125, "the name is taken, or the thing is in the wrong state"},

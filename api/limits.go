@@ -12,13 +12,13 @@ const (
 	LimitCommands  = "commands"
 )
 
-// LimitsMode says what happens to a limit that the place of a session cannot enforce. In a call, it is
-// for the limits that the call names; in the configuration, for those that the configuration sets.
+// LimitsMode says what happens to a limit, or to isolation, that the place of a session cannot enforce. In
+// a call, it is for the limits that the call names; in the configuration, for those that the configuration sets.
 type LimitsMode string
 
 // The two modes.
 const (
-	LimitsRequire    LimitsMode = "require"     // the call fails with LIMIT_UNAVAILABLE
+	LimitsRequire    LimitsMode = "require"     // the call fails with LIMIT_UNAVAILABLE or ISOLATION_UNAVAILABLE
 	LimitsBestEffort LimitsMode = "best-effort" // the call succeeds, and not_enforced names the limit
 )
 
@@ -222,9 +222,9 @@ func checkLimit(name string, v float64) error {
 	return nil
 }
 
-func (m LimitsMode) check() error {
+func (m LimitsMode) check(field string) error {
 	if m != "" && m != LimitsRequire && m != LimitsBestEffort {
-		return InvalidParam("limits_mode", "%.40q is not one of require, best-effort", string(m))
+		return InvalidParam(field, "%.40q is not one of require, best-effort", string(m))
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func checkLimits(l *Limits, mode LimitsMode, lifetime *float64) error {
 	if l != nil && l.LifetimeS != nil && lifetime != nil && *l.LifetimeS != *lifetime {
 		return InvalidParam("limits.lifetime_s", "differs from lifetime_s")
 	}
-	return mode.check()
+	return mode.check("limits_mode")
 }
 
 func checkSeconds(field string, s *float64) error {

@@ -141,6 +141,12 @@ type SessionCreateParams struct {
 	// cannot enforce is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only
 	// reports it. Limits of the configuration have their own limits_mode.
 	LimitsMode LimitsMode `json:"limits_mode,omitempty"`
+	// Isolation says what the processes of the session may touch. session.info reports what is in
+	// force.
+	Isolation *Isolation `json:"isolation,omitempty"`
+	// IsolationMode is require (default), so that isolation which the place cannot enforce is the
+	// error ISOLATION_UNAVAILABLE, or best-effort, so that session.info only reports it.
+	IsolationMode LimitsMode `json:"isolation_mode,omitempty"`
 }
 
 // SessionInfo is a snapshot of one session.
@@ -216,6 +222,9 @@ type SessionDetails struct {
 	Enforcement string `json:"enforcement"`
 	// Limits are the limits of the session, if it has any, and what enforces them.
 	Limits *SessionLimits `json:"limits,omitempty"`
+	// Isolation is what the processes of the session may touch, if that is not everything, and
+	// what enforces it.
+	Isolation *SessionIsolation `json:"isolation,omitempty"`
 }
 
 // SessionListParams filters session.list.
@@ -352,6 +361,12 @@ func (p SessionCreateParams) Check() error {
 		return err
 	}
 	if err := checkLimits(p.Limits, p.LimitsMode, p.LifetimeS); err != nil {
+		return err
+	}
+	if err := p.Isolation.Check("isolation"); err != nil {
+		return err
+	}
+	if err := p.IsolationMode.check("isolation_mode"); err != nil {
 		return err
 	}
 	if p.LingerS != nil && !p.Ephemeral {

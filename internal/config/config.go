@@ -74,6 +74,9 @@ type Config struct {
 	// Runtimes are the places that the file names, in tables [runtimes.NAME].
 	Runtimes map[string]Runtime
 
+	// Isolation are the profiles that the file names, in tables [isolation.NAME].
+	Isolation map[string]api.Isolation
+
 	// Commands.
 	DefaultTimeoutS float64 `key:"default_timeout_s" kind:"seconds" doc:"default timeout of a command in seconds; 0 = no limit"`
 	KillGraceS      float64 `key:"kill_grace_s" kind:"seconds" max:"3600" doc:"seconds between SIGTERM and SIGKILL"`
@@ -201,7 +204,7 @@ func (c Config) Entries() []Entry {
 			Env: s.env, Flag: "--" + s.flag, Doc: s.doc,
 		})
 	}
-	return append(list, c.runtimeEntries()...)
+	return append(append(list, c.runtimeEntries()...), c.isolationEntries()...)
 }
 
 // OriginDefault is the origin of a value that was not set.

@@ -121,6 +121,12 @@ func (c *Config) applyFile(path string, text []byte) error {
 			}
 			continue
 		}
+		if key == keyIsolation {
+			if err := c.applyIsolation(values[key], origin); err != nil {
+				return err
+			}
+			continue
+		}
 		s, ok := find(key)
 		if !ok {
 			return unknown(key, origin)
@@ -137,7 +143,7 @@ func (c *Config) applyFile(path string, text []byte) error {
 }
 
 func unknown(key, origin string) error {
-	keys := []string{keyRuntimes}
+	keys := []string{keyRuntimes, keyIsolation}
 	for _, s := range settings {
 		keys = append(keys, s.key)
 	}

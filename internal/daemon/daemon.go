@@ -298,6 +298,7 @@ func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 		MaxLimits:     maxLimits(c),
 		LimitsMode:    api.LimitsMode(c.LimitsMode),
 		Pressure:      d.pressure,
+		Isolation:     c.Isolation,
 
 		DialogueOutput: c.DialogueOutputBytes,
 		AutoExit:       config.Seconds(c.AutoExitS),

@@ -56,6 +56,7 @@ func (d *Dialogue) start(ctx context.Context, resume, createID string) error {
 		Name: d.id, // session names are unique, so a dialogue never has two agents
 		Kind: api.KindProgram, Command: argv, WorkingDir: params.WorkingDir, Env: merged(needs, env),
 		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...), LifetimeS: params.LifetimeS, Limits: params.Limits, LimitsMode: params.LimitsMode,
+		Isolation: params.Isolation, IsolationMode: params.IsolationMode,
 	}
 	session.Runtime, session.Place, session.CreateID = params.Runtime, params.Place, createID
 	if params.Remote != nil {

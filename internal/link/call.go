@@ -47,23 +47,14 @@ func (c *Call[P, R]) With(params P, body []byte, result R) Outgoing {
 	return Outgoing{&c.Row, params, body, result}
 }
 
-// limitsProtocol is the first protocol whose runners know limits; older ones would ignore them.
-const limitsProtocol = 5
+// isolationProtocol is the first protocol whose runners know isolation; older ones would ignore it.
+const isolationProtocol = 6
 
 // Needs returns the first protocol whose runners can answer the call with these parameters, and
 // what an older one cannot do.
 func (o Outgoing) Needs() (protocol int, to string) {
-	limited := false
-	switch p := o.Params.(type) {
-	case *ExecParams:
-		limited = p.Limits != nil
-	case *CreateParams:
-		limited = p.Params.Limits != nil
-	case *SetParams:
-		limited = p.Limits != nil
-	}
-	if limited {
-		return limitsProtocol, "enforce limits"
+	if p, ok := o.Params.(*CreateParams); ok && p.Params.Isolation != nil {
+		return isolationProtocol, "isolate a session"
 	}
 	return o.Since, "answer the call " + o.Name
 }

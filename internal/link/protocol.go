@@ -10,7 +10,7 @@ import (
 
 // Protocol is the version of the link's protocol. A daemon works with runners of its own version
 // and of the one before.
-const Protocol = 5
+const Protocol = 6
 
 // MinProtocol is the oldest version that is still understood.
 const MinProtocol = Protocol - 1

@@ -51,6 +51,9 @@ func (r *Runner) createOnce(_ context.Context, q *link.Request[*link.CreateParam
 func (r *Runner) create(p link.CreateParams) error {
 	r.lockShell()
 	defer r.unlockShell()
+	if p.Params.Isolation != nil {
+		return api.Errorf(api.CodeIsolationUnavailable, "isolation cannot be enforced here")
+	}
 	var at place
 	at.env, at.path = environment(p, r.cfg.BaseEnv)
 	at.cwd = p.Params.WorkingDir

@@ -23,6 +23,9 @@ func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.S
 	if err != nil {
 		return api.SessionInfo{}, err
 	}
+	if err := r.isolate(&p); err != nil {
+		return api.SessionInfo{}, err
+	}
 	if r.config.Pressure != nil {
 		if err := r.config.Pressure(); err != nil {
 			return api.SessionInfo{}, err

@@ -47,6 +47,8 @@ type Config struct {
 	// caller may choose. LimitsMode says whether these must be enforced.
 	DefaultLimits, MaxLimits api.Limits
 	LimitsMode               api.LimitsMode
+	// Isolation are the profiles of the configuration.
+	Isolation map[string]api.Isolation
 	// Pressure returns an error while the machine has no room for another session; nil: it always
 	// has.
 	Pressure func() error

@@ -69,6 +69,9 @@ export class ResourcePressureError extends TrlError {}
 /** A limit cannot be enforced there: `details.limits` has the reasons. */
 export class LimitUnavailableError extends TrlError {}
 
+/** Isolation cannot be enforced there: `details.aspects` has the reasons. */
+export class IsolationUnavailableError extends TrlError {}
+
 /** The daemon, or the place of the session, cannot be reached now. */
 export class RuntimeUnavailableError extends TrlError {}
 
@@ -131,6 +134,7 @@ const errorClasses: Readonly<Record<ErrorCode, typeof TrlError>> = {
   SESSION_LIMIT_EXCEEDED: SessionLimitExceededError,
   RESOURCE_PRESSURE: ResourcePressureError,
   LIMIT_UNAVAILABLE: LimitUnavailableError,
+  ISOLATION_UNAVAILABLE: IsolationUnavailableError,
   RUNTIME_UNAVAILABLE: RuntimeUnavailableError,
   REQUEST_TOO_LARGE: RequestTooLargeError,
   AUTH_FAILED: AuthFailedError,

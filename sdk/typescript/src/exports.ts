@@ -26,6 +26,7 @@ export {
   MethodNotFoundError,
   RequestTooLargeError,
   ResourcePressureError,
+  IsolationUnavailableError,
   LimitUnavailableError,
   RuntimeUnavailableError,
   SessionBusyError,

@@ -82,6 +82,7 @@ export type ErrorCode =
   | "RUNTIME_UNAVAILABLE"
   | "REQUEST_TOO_LARGE"
   | "LIMIT_UNAVAILABLE"
+  | "ISOLATION_UNAVAILABLE"
   | "AUTH_FAILED"
   | "FORBIDDEN"
   | "CONFLICT"
@@ -598,6 +599,53 @@ export interface Limits {
   commands?: number;
 }
 
+/**
+ * Says what the processes of a session may touch. An absent field is that of the profile, or else
+ * all. It cannot change while the session lives.
+ */
+export interface Isolation {
+  /**
+   * A table [isolation.NAME] of the configuration, or one of workspace and read-only, which are
+   * built in. The other fields go over it; lists are joined.
+   */
+  profile?: string;
+  /**
+   * all, workspace or read-only. With workspace, the working directory, the paths of writable and a
+   * private /tmp are writable, the directories of the system are readable, and everything else is
+   * hidden, also the rest of the home and the files of the daemon. With read-only, only /tmp and the
+   * paths of writable are writable.
+   */
+  files?: string;
+  /**
+   * all, none or allow. With allow, a proxy passes on connections to the addresses of allow, and
+   * nothing else leaves the session.
+   */
+  network?: string;
+  /**
+   * The addresses that the session may connect to with network allow: a name or an address with a
+   * port, such as github.com:443 or 127.0.0.1:3000; *.example.org stands for every name below, and
+   * without a port for the ports 80 and 443.
+   */
+  allow?: string[];
+  /**
+   * all or own. With own, the processes of the session can neither signal nor trace others, nor read
+   * their memory, their environment and their open files.
+   */
+  processes?: string;
+  /**
+   * writable, readable, hidden and read_only are paths for files workspace or read-only: absolute,
+   * or below the home directory with ~/. Paths of writable and readable that do not exist are left
+   * out.
+   */
+  writable?: string[];
+  /** further paths that can be read and executed */
+  readable?: string[];
+  /** paths inside those that cannot be read */
+  hidden?: string[];
+  /** paths inside writable ones that cannot be written */
+  read_only?: string[];
+}
+
 /** Asks for a new session. */
 export interface SessionCreateParams {
   /**
@@ -697,6 +745,13 @@ export interface SessionCreateParams {
    * configuration have their own limits_mode.
    */
   limits_mode?: string;
+  /** Says what the processes of the session may touch. session.info reports what is in force. */
+  isolation?: Isolation;
+  /**
+   * require (default), so that isolation which the place cannot enforce is the error
+   * ISOLATION_UNAVAILABLE, or best-effort, so that session.info only reports it.
+   */
+  isolation_mode?: string;
 }
 
 /** Filters session.list. */
@@ -1256,6 +1311,10 @@ export interface DialogueCreateParams {
   limits?: Limits;
   /** require or best-effort; see session.create */
   limits_mode?: string;
+  /** what the agent and its processes may touch; see session.create */
+  isolation?: Isolation;
+  /** require or best-effort; see session.create. */
+  isolation_mode?: string;
 }
 
 /** Filters dialogue.list. */
@@ -2065,6 +2124,55 @@ export interface SessionLimits extends LimitReport {
   commands?: number;
 }
 
+/** An aspect of isolation that is in force. */
+export interface EnforcedAspect {
+  /** files, paths, tmp, sockets, network, processes, signals, process_list or privileges */
+  aspect: string;
+  /**
+   * Enforce the aspect together: landlock, mount-namespace, network-namespace, proc, seccomp,
+   * no-new-privs, capabilities, sandbox-exec or proxy.
+   */
+  mechanisms: string[];
+}
+
+/** An aspect of isolation that is not in force. */
+export interface UnenforcedAspect {
+  /** such as signals */
+  aspect: string;
+  /** why not, and how to get it */
+  reason: string;
+}
+
+/** Says which aspects of isolation are in force. */
+export interface IsolationReport {
+  /** aspects that are in force */
+  enforced: EnforcedAspect[];
+  /** aspects that the place cannot enforce */
+  not_enforced: UnenforcedAspect[];
+}
+
+/** The isolation of a session, with its profile applied, and what is in force of it. */
+export interface SessionIsolation extends IsolationReport {
+  /** the profile that the creator named */
+  profile?: string;
+  /** all, workspace or read-only */
+  files: string;
+  /** all, none or allow */
+  network: string;
+  /** all or own */
+  processes: string;
+  /** addresses that it may connect to */
+  allow?: string[];
+  /** paths that can be written, beside the working directory */
+  writable?: string[];
+  /** paths that can be read, beside the system */
+  readable?: string[];
+  /** paths inside those that cannot be read */
+  hidden?: string[];
+  /** paths inside writable ones that cannot be written */
+  read_only?: string[];
+}
+
 /** The answer of session.info. */
 export interface SessionDetails extends SessionInfo {
   /** The names of the variables that session.create set. TRL never returns values. */
@@ -2087,6 +2195,8 @@ export interface SessionDetails extends SessionInfo {
   enforcement: string;
   /** The limits of the session, if it has any, and what enforces them. */
   limits?: SessionLimits;
+  /** What the processes of the session may touch, if that is not everything, and what enforces it. */
+  isolation?: SessionIsolation;
 }
 
 /** The answer of session.destroy. Destroying a session twice is not an error. */
@@ -3791,6 +3901,7 @@ export const errorCodes: readonly ErrorCode[] = [
   "RUNTIME_UNAVAILABLE",
   "REQUEST_TOO_LARGE",
   "LIMIT_UNAVAILABLE",
+  "ISOLATION_UNAVAILABLE",
   "AUTH_FAILED",
   "FORBIDDEN",
   "CONFLICT",

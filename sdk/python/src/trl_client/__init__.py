@@ -17,7 +17,7 @@ from ._place import default_socket
 from .client import Client, Dialogue, DialogueEvents, Exec, Program, Session, Stream, Terminal, Viewer, connect, run
 from .errors import (
     AgentFailed, AuthFailed, Cancelled, CommandFailed, Conflict, ConnectionLost, DialogueEnded, DialogueNotFound, ExecNotFound,
-    Forbidden, InternalError, InvalidParams, LimitUnavailable, MaxSessionsReached, MethodNotFound, RequestTooLarge, ResourcePressure, RuntimeUnavailable,
+    Forbidden, InternalError, InvalidParams, IsolationUnavailable, LimitUnavailable, MaxSessionsReached, MethodNotFound, RequestTooLarge, ResourcePressure, RuntimeUnavailable,
     SessionBusy, SessionLimitExceeded, SessionNotFound, SessionTerminated, ShellFailed, ShellNotFound, TrlError)
 from .results import ExecOutputResult, ExecResult, StreamEvent, exact_bytes
 
@@ -25,7 +25,7 @@ __all__ = [
     "OPEN", "AgentFailed", "AuthFailed", "Cancelled", "Client", "CommandFailed", "Conflict", "ConnectionLost", "Dialogue",
     "DialogueEnded", "DialogueEvents", "DialogueNotFound", "DialogueRawResult", "Exec", "ExecNotFound",
     "ExecOutputResult", "ExecResult", "Forbidden", "InternalError", "InvalidParams", "MaxSessionsReached",
-    "LimitUnavailable", "MethodNotFound", "Program", "Reply", "RequestTooLarge", "ResourcePressure", "RuntimeUnavailable", "Session",
+    "IsolationUnavailable", "LimitUnavailable", "MethodNotFound", "Program", "Reply", "RequestTooLarge", "ResourcePressure", "RuntimeUnavailable", "Session",
     "SessionBusy", "SessionLimitExceeded", "SessionNotFound", "SessionTerminated", "ShellFailed", "ShellNotFound",
     "Stream", "StreamEvent", "Terminal", "TrlError", "Viewer", "aio", "connect", "default_socket", "exact_bytes",
     "run", "types",

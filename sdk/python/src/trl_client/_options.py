@@ -107,6 +107,14 @@ class SessionOptions(TypedDict, total=False):
     of the configuration have their own limits_mode.
     """
 
+    isolation: _types.Isolation
+    """Says what the processes of the session may touch. session.info reports what is in force."""
+
+    isolation_mode: str
+    """require (default), so that isolation which the place cannot enforce is the error
+    ISOLATION_UNAVAILABLE, or best-effort, so that session.info only reports it.
+    """
+
 
 class TerminalOptions(TypedDict, total=False):
     """The options of a terminal."""
@@ -225,6 +233,14 @@ class TerminalOptions(TypedDict, total=False):
     of the configuration have their own limits_mode.
     """
 
+    isolation: _types.Isolation
+    """Says what the processes of the session may touch. session.info reports what is in force."""
+
+    isolation_mode: str
+    """require (default), so that isolation which the place cannot enforce is the error
+    ISOLATION_UNAVAILABLE, or best-effort, so that session.info only reports it.
+    """
+
 
 class ProgramOptions(TypedDict, total=False):
     """The options of the session of a program."""
@@ -297,6 +313,14 @@ class ProgramOptions(TypedDict, total=False):
     """For the limits of this call: require (default), so that one which the place cannot enforce
     is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only reports it. limits
     of the configuration have their own limits_mode.
+    """
+
+    isolation: _types.Isolation
+    """Says what the processes of the session may touch. session.info reports what is in force."""
+
+    isolation_mode: str
+    """require (default), so that isolation which the place cannot enforce is the error
+    ISOLATION_UNAVAILABLE, or best-effort, so that session.info only reports it.
     """
 
 
@@ -728,6 +752,12 @@ class DialogueOptions(TypedDict, total=False):
 
     limits_mode: str
     """require or best-effort; see session.create"""
+
+    isolation: _types.Isolation
+    """what the agent and its processes may touch; see session.create"""
+
+    isolation_mode: str
+    """require or best-effort; see session.create."""
 
 
 class AnswerOptions(TypedDict, total=False):

@@ -76,6 +76,10 @@ class LimitUnavailable(TrlError):
     """A limit cannot be enforced there: ``details["limits"]`` has the reasons."""
 
 
+class IsolationUnavailable(TrlError):
+    """Isolation cannot be enforced there: ``details["aspects"]`` has the reasons."""
+
+
 class ResourcePressure(TrlError):
     """The machine has no memory, processes or disk space left for this."""
 
@@ -159,6 +163,7 @@ _CLASSES: dict[str, type[TrlError]] = {
     "SESSION_LIMIT_EXCEEDED": SessionLimitExceeded,
     "RESOURCE_PRESSURE": ResourcePressure,
     "LIMIT_UNAVAILABLE": LimitUnavailable,
+    "ISOLATION_UNAVAILABLE": IsolationUnavailable,
     "RUNTIME_UNAVAILABLE": RuntimeUnavailable,
     "REQUEST_TOO_LARGE": RequestTooLarge,
     "AUTH_FAILED": AuthFailed,

@@ -108,6 +108,7 @@ ErrorCode = Literal[
     "RUNTIME_UNAVAILABLE",
     "REQUEST_TOO_LARGE",
     "LIMIT_UNAVAILABLE",
+    "ISOLATION_UNAVAILABLE",
     "AUTH_FAILED",
     "FORBIDDEN",
     "CONFLICT",
@@ -743,6 +744,55 @@ class Limits(TypedDict, total=False):
     """How many commands the session runs; further ones fail with SESSION_LIMIT_EXCEEDED."""
 
 
+class Isolation(TypedDict, total=False):
+    """Says what the processes of a session may touch. An absent field is that of the profile, or
+    else all. It cannot change while the session lives.
+    """
+
+    profile: str
+    """A table [isolation.NAME] of the configuration, or one of workspace and read-only, which are
+    built in. The other fields go over it; lists are joined.
+    """
+
+    files: str
+    """all, workspace or read-only. With workspace, the working directory, the paths of writable
+    and a private /tmp are writable, the directories of the system are readable, and everything
+    else is hidden, also the rest of the home and the files of the daemon. With read-only, only
+    /tmp and the paths of writable are writable.
+    """
+
+    network: str
+    """all, none or allow. With allow, a proxy passes on connections to the addresses of allow, and
+    nothing else leaves the session.
+    """
+
+    allow: list[str]
+    """The addresses that the session may connect to with network allow: a name or an address with
+    a port, such as github.com:443 or 127.0.0.1:3000; *.example.org stands for every name below,
+    and without a port for the ports 80 and 443.
+    """
+
+    processes: str
+    """all or own. With own, the processes of the session can neither signal nor trace others, nor
+    read their memory, their environment and their open files.
+    """
+
+    writable: list[str]
+    """writable, readable, hidden and read_only are paths for files workspace or read-only:
+    absolute, or below the home directory with ~/. Paths of writable and readable that do not
+    exist are left out.
+    """
+
+    readable: list[str]
+    """further paths that can be read and executed"""
+
+    hidden: list[str]
+    """paths inside those that cannot be read"""
+
+    read_only: list[str]
+    """paths inside writable ones that cannot be written"""
+
+
 class SessionCreateParams(TypedDict, total=False):
     """Asks for a new session."""
 
@@ -866,6 +916,14 @@ class SessionCreateParams(TypedDict, total=False):
     """For the limits of this call: require (default), so that one which the place cannot enforce
     is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only reports it. limits
     of the configuration have their own limits_mode.
+    """
+
+    isolation: Isolation
+    """Says what the processes of the session may touch. session.info reports what is in force."""
+
+    isolation_mode: str
+    """require (default), so that isolation which the place cannot enforce is the error
+    ISOLATION_UNAVAILABLE, or best-effort, so that session.info only reports it.
     """
 
 
@@ -1662,6 +1720,12 @@ class DialogueCreateParams(_DialogueCreateParams, total=False):
 
     limits_mode: str
     """require or best-effort; see session.create"""
+
+    isolation: Isolation
+    """what the agent and its processes may touch; see session.create"""
+
+    isolation_mode: str
+    """require or best-effort; see session.create."""
 
 
 class DialogueListParams(TypedDict, total=False):
@@ -3223,6 +3287,118 @@ class SessionLimits(LimitReport):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EnforcedAspect:
+    """An aspect of isolation that is in force."""
+
+    aspect: str = ""
+    """files, paths, tmp, sockets, network, processes, signals, process_list or privileges"""
+
+    mechanisms: list[str] = field(default_factory=list)
+    """Enforce the aspect together: landlock, mount-namespace, network-namespace, proc, seccomp,
+    no-new-privs, capabilities, sandbox-exec or proxy.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> EnforcedAspect:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            aspect=get("aspect") or "",
+            mechanisms=get("mechanisms") or [],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnenforcedAspect:
+    """An aspect of isolation that is not in force."""
+
+    aspect: str = ""
+    """such as signals"""
+
+    reason: str = ""
+    """why not, and how to get it"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> UnenforcedAspect:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            aspect=get("aspect") or "",
+            reason=get("reason") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class IsolationReport:
+    """Says which aspects of isolation are in force."""
+
+    enforced: list[EnforcedAspect] = field(default_factory=list)
+    """aspects that are in force"""
+
+    not_enforced: list[UnenforcedAspect] = field(default_factory=list)
+    """aspects that the place cannot enforce"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> IsolationReport:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            enforced=[EnforcedAspect.from_dict(x) for x in get("enforced") or ()],
+            not_enforced=[UnenforcedAspect.from_dict(x) for x in get("not_enforced") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionIsolation(IsolationReport):
+    """The isolation of a session, with its profile applied, and what is in force of it."""
+
+    profile: str = ""
+    """the profile that the creator named"""
+
+    files: str = ""
+    """all, workspace or read-only"""
+
+    network: str = ""
+    """all, none or allow"""
+
+    processes: str = ""
+    """all or own"""
+
+    allow: list[str] = field(default_factory=list)
+    """addresses that it may connect to"""
+
+    writable: list[str] = field(default_factory=list)
+    """paths that can be written, beside the working directory"""
+
+    readable: list[str] = field(default_factory=list)
+    """paths that can be read, beside the system"""
+
+    hidden: list[str] = field(default_factory=list)
+    """paths inside those that cannot be read"""
+
+    read_only: list[str] = field(default_factory=list)
+    """paths inside writable ones that cannot be written"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SessionIsolation:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            profile=get("profile") or "",
+            files=get("files") or "",
+            network=get("network") or "",
+            processes=get("processes") or "",
+            allow=get("allow") or [],
+            writable=get("writable") or [],
+            readable=get("readable") or [],
+            hidden=get("hidden") or [],
+            read_only=get("read_only") or [],
+            enforced=[EnforcedAspect.from_dict(x) for x in get("enforced") or ()],
+            not_enforced=[UnenforcedAspect.from_dict(x) for x in get("not_enforced") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionDetails(SessionInfo):
     """The answer of session.info."""
 
@@ -3255,6 +3431,11 @@ class SessionDetails(SessionInfo):
 
     limits: SessionLimits | None = None
     """The limits of the session, if it has any, and what enforces them."""
+
+    isolation: SessionIsolation | None = None
+    """What the processes of the session may touch, if that is not everything, and what enforces
+    it.
+    """
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionDetails:
@@ -3300,6 +3481,7 @@ class SessionDetails(SessionInfo):
             processes=[Process.from_dict(x) for x in get("processes") or ()],
             enforcement=get("enforcement") or "",
             limits=SessionLimits.from_dict(data["limits"]) if get("limits") is not None else None,
+            isolation=SessionIsolation.from_dict(data["isolation"]) if get("isolation") is not None else None,
         )
 
 
@@ -6531,6 +6713,7 @@ ERROR_CODES: tuple[str, ...] = (
     "RUNTIME_UNAVAILABLE",
     "REQUEST_TOO_LARGE",
     "LIMIT_UNAVAILABLE",
+    "ISOLATION_UNAVAILABLE",
     "AUTH_FAILED",
     "FORBIDDEN",
     "CONFLICT",

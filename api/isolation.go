@@ -1,0 +1,248 @@
+package api
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The words of Isolation.Files.
+const (
+	FilesAll       = "all"       // every file that the user may use
+	FilesWorkspace = "workspace" // the working directory is writable, the system readable, the rest hidden
+	FilesReadOnly  = "read-only" // as workspace, but the working directory is only readable
+)
+
+// The words of Isolation.Network.
+const (
+	NetworkAll   = "all"   // the network of the place
+	NetworkNone  = "none"  // no network
+	NetworkAllow = "allow" // only the addresses of Isolation.Allow, through a proxy
+)
+
+// The words of Isolation.Processes.
+const (
+	ProcessesAll = "all" // every process of the user
+	ProcessesOwn = "own" // only those of the session
+)
+
+// The profiles that need no configuration.
+const (
+	ProfileWorkspace = "workspace"
+	ProfileReadOnly  = "read-only"
+)
+
+// Isolation says what the processes of a session may touch. An absent field is that of the profile,
+// or else all. It cannot change while the session lives.
+type Isolation struct {
+	// Profile is a table [isolation.NAME] of the configuration, or one of workspace and
+	// read-only, which are built in. The other fields go over it; lists are joined.
+	Profile string `json:"profile,omitempty"`
+	// Files is all, workspace or read-only. With workspace, the working directory, the paths of
+	// writable and a private /tmp are writable, the directories of the system are readable, and
+	// everything else is hidden, also the rest of the home and the files of the daemon. With
+	// read-only, only /tmp and the paths of writable are writable.
+	Files string `json:"files,omitempty"`
+	// Network is all, none or allow. With allow, a proxy passes on connections to the addresses
+	// of allow, and nothing else leaves the session.
+	Network string `json:"network,omitempty"`
+	// Allow are the addresses that the session may connect to with network allow: a name or an
+	// address with a port, such as github.com:443 or 127.0.0.1:3000; *.example.org stands for
+	// every name below, and without a port for the ports 80 and 443.
+	Allow []string `json:"allow,omitempty"`
+	// Processes is all or own. With own, the processes of the session can neither signal nor
+	// trace others, nor read their memory, their environment and their open files.
+	Processes string `json:"processes,omitempty"`
+	// Writable, Readable, Hidden and ReadOnly are paths for files workspace or read-only: absolute, or below
+	// the home directory with ~/. Paths of writable and readable that do not exist are left out.
+	Writable []string `json:"writable,omitempty"`
+	Readable []string `json:"readable,omitempty"`  // further paths that can be read and executed
+	Hidden   []string `json:"hidden,omitempty"`    // paths inside those that cannot be read
+	ReadOnly []string `json:"read_only,omitempty"` // paths inside writable ones that cannot be written
+}
+
+// The aspects of isolation, as session.info reports them.
+const (
+	AspectFiles       = "files"        // what can be read and written
+	AspectPaths       = "paths"        // single paths inside those: hidden, read_only
+	AspectTmp         = "tmp"          // a private /tmp
+	AspectSockets     = "sockets"      // unix sockets of programs outside
+	AspectNetwork     = "network"      // connections
+	AspectProcesses   = "processes"    // tracing, memory, environment and files of processes outside
+	AspectSignals     = "signals"      // signals to processes outside
+	AspectProcessList = "process_list" // names and arguments of processes outside
+	AspectPrivileges  = "privileges"   // setuid programs, capabilities, dangerous system calls
+)
+
+// EnforcedAspect is an aspect of isolation that is in force.
+type EnforcedAspect struct {
+	Aspect string `json:"aspect"` // files, paths, tmp, sockets, network, processes, signals, process_list or privileges
+	// Mechanisms enforce the aspect together: landlock, mount-namespace, network-namespace, proc,
+	// seccomp, no-new-privs, capabilities, sandbox-exec or proxy.
+	Mechanisms []string `json:"mechanisms"`
+}
+
+// UnenforcedAspect is an aspect of isolation that is not in force.
+type UnenforcedAspect struct {
+	Aspect string `json:"aspect"` // such as signals
+	Reason string `json:"reason"` // why not, and how to get it
+}
+
+// IsolationReport says which aspects of isolation are in force.
+type IsolationReport struct {
+	Enforced    []EnforcedAspect   `json:"enforced"`     // aspects that are in force
+	NotEnforced []UnenforcedAspect `json:"not_enforced"` // aspects that the place cannot enforce
+}
+
+// SessionIsolation is the isolation of a session, with its profile applied, and what is in force of it.
+type SessionIsolation struct {
+	Profile   string   `json:"profile,omitempty"`   // the profile that the creator named
+	Files     string   `json:"files"`               // all, workspace or read-only
+	Network   string   `json:"network"`             // all, none or allow
+	Processes string   `json:"processes"`           // all or own
+	Allow     []string `json:"allow,omitempty"`     // addresses that it may connect to
+	Writable  []string `json:"writable,omitempty"`  // paths that can be written, beside the working directory
+	Readable  []string `json:"readable,omitempty"`  // paths that can be read, beside the system
+	Hidden    []string `json:"hidden,omitempty"`    // paths inside those that cannot be read
+	ReadOnly  []string `json:"read_only,omitempty"` // paths inside writable ones that cannot be written
+	IsolationReport
+}
+
+// Report returns the isolation with what is in force of it.
+func (i Isolation) Report(report IsolationReport) *SessionIsolation {
+	all := Isolation{Files: FilesAll, Network: NetworkAll, Processes: ProcessesAll}.Over(i)
+	return &SessionIsolation{
+		Profile: all.Profile, Files: all.Files, Network: all.Network, Processes: all.Processes, Allow: all.Allow,
+		Writable: all.Writable, Readable: all.Readable, Hidden: all.Hidden, ReadOnly: all.ReadOnly, IsolationReport: report,
+	}
+}
+
+// BuiltinIsolation returns the profiles that need no configuration.
+func BuiltinIsolation() map[string]Isolation {
+	return map[string]Isolation{
+		ProfileWorkspace: {Files: FilesWorkspace, Processes: ProcessesOwn},
+		ProfileReadOnly:  {Files: FilesReadOnly, Processes: ProcessesOwn},
+	}
+}
+
+// IsZero reports whether nothing is isolated.
+func (i *Isolation) IsZero() bool {
+	return i == nil || (i.Files == "" || i.Files == FilesAll) && (i.Network == "" || i.Network == NetworkAll) && (i.Processes == "" || i.Processes == ProcessesAll)
+}
+
+// Over returns i with the fields of changes in place of its own; lists are joined.
+func (i Isolation) Over(changes Isolation) Isolation {
+	for _, f := range []struct {
+		to   *string
+		from string
+	}{{&i.Profile, changes.Profile}, {&i.Files, changes.Files}, {&i.Network, changes.Network}, {&i.Processes, changes.Processes}} {
+		if f.from != "" {
+			*f.to = f.from
+		}
+	}
+	i.Allow = slices.Concat(i.Allow, changes.Allow)
+	i.Writable, i.Readable = slices.Concat(i.Writable, changes.Writable), slices.Concat(i.Readable, changes.Readable)
+	i.Hidden, i.ReadOnly = slices.Concat(i.Hidden, changes.Hidden), slices.Concat(i.ReadOnly, changes.ReadOnly)
+	return i
+}
+
+// Check reports the first invalid field, which field names in the error.
+func (i *Isolation) Check(field string) error {
+	if i == nil {
+		return nil
+	}
+	for _, w := range []struct{ name, value, words string }{
+		{"files", i.Files, "all, workspace, read-only"}, {"network", i.Network, "all, none, allow"}, {"processes", i.Processes, "all, own"},
+	} {
+		if w.value != "" && !slices.Contains(strings.Split(w.words, ", "), w.value) {
+			return InvalidParam(field+"."+w.name, "%.40q is not one of %s", w.value, w.words)
+		}
+	}
+	for _, l := range []struct {
+		name  string
+		paths []string
+	}{{"writable", i.Writable}, {"readable", i.Readable}, {"hidden", i.Hidden}, {"read_only", i.ReadOnly}} {
+		if len(l.paths) > maxIsolationEntries {
+			return InvalidParam(field+"."+l.name, "at most %d", maxIsolationEntries)
+		}
+		for _, p := range l.paths {
+			if !path.IsAbs(p) && p != "~" && !strings.HasPrefix(p, "~/") {
+				return InvalidParam(field+"."+l.name, "%.200q: must be an absolute path, or begin with ~/", p)
+			}
+			if err := noNUL(field+"."+l.name, p); err != nil {
+				return err
+			}
+		}
+	}
+	if len(i.Allow) > maxIsolationEntries {
+		return InvalidParam(field+".allow", "at most %d", maxIsolationEntries)
+	}
+	for _, a := range i.Allow {
+		if err := checkAllow(a); err != "" {
+			return InvalidParam(field+".allow", "%.200q: %s", a, err)
+		}
+	}
+	return nil
+}
+
+const maxIsolationEntries = 256
+
+// checkAllow says what is wrong with an address of Isolation.Allow; "" for nothing.
+func checkAllow(a string) string {
+	host, port := a, ""
+	if i := strings.LastIndexByte(a, ':'); i >= 0 && (strings.HasPrefix(a, "[") || strings.Count(a, ":") == 1) && !strings.HasSuffix(a, "]") {
+		host, port = a[:i], a[i+1:]
+		if n, err := strconv.ParseUint(port, 10, 16); (err != nil || n == 0) && port != "*" {
+			return "the port must be from 1 to 65535, or * for every port"
+		}
+	}
+	if v6, ok := strings.CutPrefix(host, "["); ok {
+		if v6, ok = strings.CutSuffix(v6, "]"); !ok || strings.Trim(v6, "0123456789abcdefABCDEF:.") != "" || v6 == "" {
+			return "must be an address such as [::1]:443"
+		}
+		return ""
+	}
+	host = strings.TrimPrefix(host, "*.")
+	if host == "" || len(host) > 253 || strings.Trim(host, letters+digits+"-._") != "" {
+		return "must be a name or an address with a port, such as github.com:443 or *.example.org"
+	}
+	return ""
+}
+
+// checkComplete reports what cannot be, once the profile is applied.
+func (i Isolation) checkComplete() error {
+	const field = "isolation"
+	limited := i.Files == FilesWorkspace || i.Files == FilesReadOnly
+	for _, l := range []struct {
+		name  string
+		paths []string
+	}{{"writable", i.Writable}, {"readable", i.Readable}, {"hidden", i.Hidden}, {"read_only", i.ReadOnly}} {
+		if len(l.paths) > 0 && !limited {
+			return InvalidParam(field+"."+l.name, "is for files workspace or read-only")
+		}
+	}
+	switch {
+	case i.Network == NetworkAllow && len(i.Allow) == 0:
+		return InvalidParam(field+".allow", "is required for network allow")
+	case i.Network != NetworkAllow && len(i.Allow) > 0:
+		return InvalidParam(field+".allow", "is for network allow")
+	}
+	return nil
+}
+
+// Apply returns the isolation with its profile applied. Profiles are those of the configuration.
+func (i Isolation) Apply(profiles map[string]Isolation) (Isolation, error) {
+	all := i
+	if i.Profile != "" {
+		p, ok := profiles[i.Profile]
+		if !ok {
+			p, ok = BuiltinIsolation()[i.Profile]
+		}
+		if !ok {
+			return i, InvalidParam("isolation.profile", "there is no profile %.64q; workspace and read-only are built in, and the configuration has others as [isolation.NAME]", i.Profile)
+		}
+		all = p.Over(i)
+	}
+	return all, all.checkComplete()
+}
