@@ -66,6 +66,7 @@ type Isolation struct {
 const (
 	AspectFiles       = "files"        // what can be read and written
 	AspectPaths       = "paths"        // single paths inside those: hidden, read_only
+	AspectAttributes  = "attributes"   // names and attributes of files outside, as chmod changes them
 	AspectTmp         = "tmp"          // a private /tmp
 	AspectSockets     = "sockets"      // unix sockets of programs outside
 	AspectNetwork     = "network"      // connections
@@ -77,7 +78,7 @@ const (
 
 // EnforcedAspect is an aspect of isolation that is in force.
 type EnforcedAspect struct {
-	Aspect string `json:"aspect"` // files, paths, tmp, sockets, network, processes, signals, process_list or privileges
+	Aspect string `json:"aspect"` // files, paths, attributes, tmp, sockets, network, processes, signals, process_list or privileges
 	// Mechanisms enforce the aspect together: landlock, mount-namespace, network-namespace, proc,
 	// seccomp, no-new-privs, capabilities, sandbox-exec or proxy.
 	Mechanisms []string `json:"mechanisms"`

@@ -9,7 +9,6 @@ package confine
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -32,7 +31,80 @@ type Confinement struct {
 	// OOMScoreAdj makes the kernel prefer the process as a victim when memory is short; 0 leaves
 	// it as it is.
 	OOMScoreAdj int `json:"oom_score_adj,omitempty"`
+	// Isolation is what the process may touch; nil for everything.
+	Isolation *Isolation `json:"isolation,omitempty"`
+	// Door is called with the listening socket that the process has opened in its network
+	// namespace, at ProxyAddress, before it becomes the program. See Isolation.Door.
+	Door func(*os.File) `json:"-"`
 }
+
+// ProxyAddress is where a program in its own network namespace finds the proxy.
+const ProxyAddress = "127.0.0.1:3128"
+
+// Isolation is what a process may touch, in terms of this kernel. All paths are absolute and real.
+type Isolation struct {
+	// Namespaces are those in which the process starts, as clone(2) names them. With
+	// CLONE_NEWNS, View is the tree that the process sees; with CLONE_NEWNET, it has only a loopback
+	// interface.
+	Namespaces uintptr `json:"namespaces,omitempty"`
+	// View is in the order of its paths, so that a directory comes before what is in it.
+	View []Mount `json:"view,omitempty"`
+	// Door makes the process listen at ProxyAddress in its network namespace.
+	Door bool `json:"door,omitempty"`
+	// Landlock is the version of Landlock to use; 0 for none. Files are its rules; Confined says that
+	// there are rules for files at all. Scoped keeps signals and abstract sockets inside.
+	Landlock int    `json:"landlock,omitempty"`
+	Confined bool   `json:"confined,omitempty"`
+	Scoped   bool   `json:"scoped,omitempty"`
+	Files    []Rule `json:"files,omitempty"`
+	// Families are the families of sockets that the process may make; nil for the usual ones.
+	Families []int `json:"families,omitempty"`
+	// NoIPC forbids System V shared memory, semaphores and queues, which belong to all processes of
+	// the user.
+	NoIPC bool `json:"no_ipc,omitempty"`
+	// Profile is for sandbox-exec on macOS.
+	Profile string `json:"profile,omitempty"`
+}
+
+// Mount is one path of the tree that a process sees.
+type Mount struct {
+	Path string `json:"path"`
+	// Kind is how the path appears.
+	Kind MountKind `json:"kind"`
+	// From is the path that appears there; empty for the same one. For a link, it is where it leads.
+	From string `json:"from,omitempty"`
+}
+
+// MountKind is how a path appears.
+type MountKind string
+
+// The kinds of mounts.
+const (
+	MountRead   MountKind = "read"   // the tree, read-only
+	MountWrite  MountKind = "write"  // the tree, writable
+	MountHidden MountKind = "hidden" // an empty directory or file in its place
+	MountLink   MountKind = "link"   // a symbolic link
+	MountProc   MountKind = "proc"   // a /proc with only the processes of the session
+	MountDev    MountKind = "dev"    // a /dev with the usual devices and terminals of its own
+)
+
+// Rule is a path that a process may use.
+type Rule struct {
+	Path string `json:"path"`
+	// May is what the process may do with the path and everything below.
+	May Access `json:"may"`
+}
+
+// Access is what a process may do with a path.
+type Access string
+
+// The kinds of access.
+const (
+	MayRead   Access = "read"   // read and execute
+	MayWrite  Access = "write"  // and write, make and remove
+	MayChange Access = "change" // read and write files that exist
+	MayUse    Access = "use"    // and control devices
+)
 
 // Rlimit is a limit of setrlimit(2).
 type Rlimit struct {
@@ -42,7 +114,7 @@ type Rlimit struct {
 
 // empty reports whether there is nothing to apply.
 func (c *Confinement) empty() bool {
-	return c == nil || len(c.Join) == 0 && len(c.Rlimits) == 0 && c.OOMScoreAdj == 0
+	return c == nil || len(c.Join) == 0 && len(c.Rlimits) == 0 && c.OOMScoreAdj == 0 && c.Isolation == nil
 }
 
 // Start starts a process with start, confined. It returns when the process is the program of spec,
@@ -62,7 +134,7 @@ func Start(start func(process.Spec) (*process.Process, error), spec process.Spec
 	if err != nil {
 		return nil, err
 	}
-	status, theirs, err := os.Pipe()
+	status, theirs, err := statusPair()
 	if err != nil {
 		return nil, err
 	}
@@ -74,13 +146,14 @@ func Start(start func(process.Spec) (*process.Process, error), spec process.Spec
 	if len(c.Join) > 0 {
 		spec.CgroupFD = 0 // the process enters its groups at the end, when it needs no more threads
 	}
+	c.Isolation.prepare(&spec)
 	p, err := start(spec)
 	theirs.Close()
 	if err != nil {
 		return nil, err
 	}
 	// The pipe closes when the process becomes the program, or ends.
-	why, err := io.ReadAll(status)
+	why, err := c.listen(status)
 	if len(why) == 0 && err == nil {
 		return p, nil
 	}
@@ -106,10 +179,11 @@ func Enter(args []string) int {
 	}
 	syscall.CloseOnExec(fd)
 	debug.SetGCPercent(-1) // a collection would need threads
+	runtime.LockOSThread() // what follows is for the thread that becomes the program
 	var c Confinement
 	what := args[2]
 	if err = json.Unmarshal([]byte(args[1]), &c); err == nil {
-		what, err = c.become(args[2], args[3:])
+		what, err = c.become(fd, args[2], args[3:])
 	}
 	number := 0
 	var errno syscall.Errno
@@ -124,9 +198,12 @@ func Enter(args []string) int {
 
 // become applies the confinement and becomes the program. It returns only with an error, and what
 // the error is about.
-func (c *Confinement) become(path string, argv []string) (what string, err error) {
+func (c *Confinement) become(status int, path string, argv []string) (what string, err error) {
 	env := os.Environ()
 	if what, err = c.join(); err != nil {
+		return what, err
+	}
+	if what, err = c.Isolation.enter(status); err != nil {
 		return what, err
 	}
 	for _, r := range c.Rlimits {
@@ -139,5 +216,5 @@ func (c *Confinement) become(path string, argv []string) (what string, err error
 			return "limit " + strconv.Itoa(r.Resource), err
 		}
 	}
-	return path, syscall.Exec(path, argv, env)
+	return c.Isolation.seal(path, argv, env)
 }

@@ -299,6 +299,7 @@ func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 		LimitsMode:    api.LimitsMode(c.LimitsMode),
 		Pressure:      d.pressure,
 		Isolation:     c.Isolation,
+		Secrets:       secrets(c),
 
 		DialogueOutput: c.DialogueOutputBytes,
 		AutoExit:       config.Seconds(c.AutoExitS),

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -68,4 +69,15 @@ func (d *daemon) freeDisk() (int64, bool) {
 		return 0, false
 	}
 	return int64(fs.Bavail) * int64(fs.Bsize), true
+}
+
+// secrets returns the files and directories of the daemon that isolated sessions must not reach.
+func secrets(c config.Config) []string {
+	list := []string{c.StateDir, c.RuntimeDir, c.Socket, c.SpillDir}
+	for _, file := range []string{c.File(), c.TokenFile, c.TLSKey} {
+		if file != "" {
+			list = append(list, file)
+		}
+	}
+	return slices.DeleteFunc(list, func(path string) bool { return path == "" })
 }

@@ -122,7 +122,14 @@ type CreateParams struct {
 	Enforced []api.EnforcedLimit `json:"enforced,omitempty"`
 	// Required are the names of those limits without which the session must not be created.
 	Required []string `json:"required,omitempty"`
+	// Secrets are files and directories of the daemon that isolation hides, if it shares the
+	// machine with the session.
+	Secrets []string `json:"secrets,omitempty"`
 }
+
+// PrivateDir is the directory for the temporary files of an isolated session, below the directory for
+// output that does not fit into memory.
+func PrivateDir(spillDir, sessionID string) string { return spillDir + "/private-" + sessionID }
 
 // RecordFile is the name of the file with the recording of a session.
 func RecordFile(sessionID string) string { return sessionID + ".cast" }

@@ -35,6 +35,11 @@ type Spec struct {
 	// CgroupFD is the directory of the cgroup v2 in which the child starts, so that not even
 	// its first instruction runs outside it; 0 or less means none. Linux only.
 	CgroupFD int
+	// Cloneflags are the namespaces in which the child starts, as clone(2) names them. In a user
+	// namespace, the child has the ids of this process, and the capabilities AmbientCaps. Linux
+	// only.
+	Cloneflags  uintptr
+	AmbientCaps []uintptr
 }
 
 // Exit describes how a process ended. The usage includes that of all descendants that it waited

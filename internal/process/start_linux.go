@@ -16,6 +16,12 @@ func sysProcAttr(spec Spec) *syscall.SysProcAttr {
 	if spec.CgroupFD > 0 {
 		attr.UseCgroupFD, attr.CgroupFD = true, spec.CgroupFD
 	}
+	if attr.Cloneflags = spec.Cloneflags; attr.Cloneflags&unix.CLONE_NEWUSER != 0 {
+		uid, gid := os.Geteuid(), os.Getegid()
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+		attr.AmbientCaps = spec.AmbientCaps
+	}
 	return attr
 }
 

@@ -51,9 +51,6 @@ func (r *Runner) createOnce(_ context.Context, q *link.Request[*link.CreateParam
 func (r *Runner) create(p link.CreateParams) error {
 	r.lockShell()
 	defer r.unlockShell()
-	if p.Params.Isolation != nil {
-		return api.Errorf(api.CodeIsolationUnavailable, "isolation cannot be enforced here")
-	}
 	var at place
 	at.env, at.path = environment(p, r.cfg.BaseEnv)
 	at.cwd = p.Params.WorkingDir
@@ -77,8 +74,11 @@ func (r *Runner) create(p link.CreateParams) error {
 	if p.Params.Kind == api.KindTerminal || p.Params.Kind == api.KindProgram {
 		return r.createProgram(p, at)
 	}
-	r.at = at
 	if p.Params.Shell == api.NoShell {
+		if err := r.isolate(p, &at, ""); err != nil {
+			return err
+		}
+		r.at = at
 		if _, err := r.newGroups(p); err != nil {
 			return err
 		}
@@ -92,6 +92,10 @@ func (r *Runner) createShell(p link.CreateParams, at place) error {
 	if err != nil {
 		return err
 	}
+	if err = r.isolate(p, &at, found.Path); err != nil {
+		return err
+	}
+	r.at = at
 	fd, err := r.newGroups(p)
 	if err != nil {
 		return err
@@ -99,6 +103,7 @@ func (r *Runner) createShell(p link.CreateParams, at place) error {
 	c := shell.Config{
 		Program: found, Dir: r.cfg.Dir + "/sh", Env: at.env, WorkingDir: at.cwd, Login: p.Params.Login, RC: p.Params.RC,
 		StartTimeout: seconds(p.Limits.ShellStartTimeout), Start: r.startProcess, CgroupFD: fd, Foreign: r.foreign,
+		Isolated: r.isolation.Isolation != nil,
 	}
 	if r.strays != nil {
 		c.Strays = r.shellStrays
@@ -125,6 +130,10 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 	if err != nil {
 		return err
 	}
+	if err = r.isolate(p, &at, spec.Path); err != nil {
+		return err
+	}
+	spec.Env = append(at.env, "PWD="+at.cwd)
 	if spec.CgroupFD, err = r.newGroups(p); err != nil {
 		return err
 	}

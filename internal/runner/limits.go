@@ -85,7 +85,7 @@ func (r *Runner) startProcess(spec process.Spec) (*process.Process, error) {
 // confinement returns that of a process in a group.
 func (r *Runner) confinement(g *limits.Group, more ...confine.Rlimit) *confine.Confinement {
 	_, plan := r.bounds.get()
-	c := &confine.Confinement{Rlimits: append(slices.Clone(plan.Rlimits), more...)}
+	c := &confine.Confinement{Rlimits: append(slices.Clone(plan.Rlimits), more...), Isolation: r.isolation.Isolation}
 	if g.Active() || g != r.group && r.group.Active() {
 		c.Join = g.Join()
 	}
@@ -355,7 +355,7 @@ func (b *beside) startBeside() (func(process.Spec) (*process.Process, error), er
 	own := b.params.Limits.Of()
 	session, _ := r.bounds.get()
 	if own.IsZero() && session.IsZero() && !r.group.Active() {
-		return r.cfg.Start, nil
+		return r.startProcess, nil
 	}
 	b.group = r.group.Sub(b.id, b.cgroup)
 	var more []confine.Rlimit

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/isolation"
 	"github.com/trl-dev/trl/internal/limits"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
@@ -49,6 +50,8 @@ type Runner struct {
 	cgroup  *process.Cgroup
 	group   *limits.Group // what limits its processes; set by create
 	bounds  bounds
+	// isolation is what the processes may touch; set by create, never changed.
+	isolation isolation.Plan
 	// strays finds processes of the session, started since then, that are no longer below the
 	// runner; nil where the runner is a subreaper.
 	strays    func(since uint64) []process.Info
@@ -294,7 +297,7 @@ func (r *Runner) Details() api.SessionDetails {
 	r.mu.Lock()
 	d := api.SessionDetails{
 		SessionInfo: info, EnvKeys: envKeys(r.params.Params.Env), Ephemeral: r.params.Params.Ephemeral, LingerS: r.params.Params.LingerS,
-		RunnerPID: os.Getpid(), ShellRestarts: r.restarts, Queued: len(r.queue) + len(r.waiting), Processes: []api.Process{}, Enforcement: r.enforcement(), Limits: r.limitsInfo(),
+		RunnerPID: os.Getpid(), ShellRestarts: r.restarts, Queued: len(r.queue) + len(r.waiting), Processes: []api.Process{}, Enforcement: r.enforcement(), Limits: r.limitsInfo(), Isolation: r.isolationInfoLocked(),
 	}
 	sh, p := r.shell, r.program
 	r.mu.Unlock()

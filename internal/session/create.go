@@ -228,6 +228,8 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams, required
 	patience := helloTimeout
 	if place.Info.Kind != api.PlaceHost {
 		patience = farHelloTimeout
+	} else if p.Isolation != nil {
+		create.Secrets = s.registry.config.Secrets
 	}
 	hello, cancel := context.WithTimeout(ctx, patience)
 	c, err := s.open(hello)

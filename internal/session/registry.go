@@ -49,6 +49,8 @@ type Config struct {
 	LimitsMode               api.LimitsMode
 	// Isolation are the profiles of the configuration.
 	Isolation map[string]api.Isolation
+	// Secrets are the files and directories of the daemon, which isolation hides.
+	Secrets []string
 	// Pressure returns an error while the machine has no room for another session; nil: it always
 	// has.
 	Pressure func() error

@@ -16,7 +16,7 @@ type channel struct {
 }
 
 // open makes the FIFO, also when a command has deleted it, and returns the open channel.
-func (c *channel) open(path string) (*channel, error) {
+func (c *channel) open(path string, _ bool) (*channel, error) {
 	c.close()
 	os.Remove(path)
 	if err := unix.Mkfifo(path, 0o600); err != nil {

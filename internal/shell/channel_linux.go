@@ -19,10 +19,18 @@ type channel struct {
 	path  string
 }
 
-// open returns c, or an open channel if c is nil: on Linux a channel never has to be replaced.
-func (c *channel) open(string) (*channel, error) {
+// open returns c, or an open channel if c is nil: on Linux a channel never has to be replaced. With
+// named, it is a FIFO at path, for a shell that may not look into this process.
+func (c *channel) open(path string, named bool) (*channel, error) {
 	if c != nil {
 		return c, nil
+	}
+	if named {
+		r, w, err := openFIFO(path)
+		if err != nil {
+			return nil, err
+		}
+		return &channel{read: r, write: w, path: path}, nil
 	}
 	r, w, err := pipe(true, false)
 	if err != nil {
@@ -36,6 +44,21 @@ func (c *channel) close() {
 		unix.Close(c.read)
 		unix.Close(c.write)
 	}
+}
+
+// openFIFO makes a FIFO and opens both ends, the reading one non-blocking.
+func openFIFO(path string) (r, w int, err error) {
+	_ = os.Remove(path)
+	if err = unix.Mkfifo(path, 0o600); err != nil {
+		return -1, -1, &os.PathError{Op: "mkfifo", Path: path, Err: err}
+	}
+	if r, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
+		if w, err = unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
+			return r, w, nil
+		}
+		unix.Close(r)
+	}
+	return -1, -1, &os.PathError{Op: "open", Path: path, Err: err}
 }
 
 // stdioOf names the files behind a process's stdout and stderr.

@@ -109,8 +109,8 @@ func (d dir) command() string  { return d.path + "/c" } // script: the command's
 func (d dir) wrapper() string  { return d.path + "/w" } // script: sources the command (fish)
 func (d dir) last() string     { return d.path + "/r" } // script: "return N", to set $?
 func (d dir) typed() string    { return d.path + "/t" } // script: control text too long to be typed
-func (d dir) script() string   { return d.path + "/y" } // FIFO (macOS): a script for sourcePipe
-func (d dir) stdin() string    { return d.path + "/i" } // FIFO (macOS): a command's stdin
+func (d dir) script() string   { return d.path + "/y" } // FIFO (macOS) or file (isolated): a script for sourcePipe
+func (d dir) stdin() string    { return d.path + "/i" } // FIFO (macOS) or file (isolated): a command's stdin
 
 // output and ping are numbered, because a process may still use an earlier one.
 func (d dir) output(n int) string { return d.path + "/o" + strconv.Itoa(n) }

@@ -21,7 +21,7 @@ type feeder struct {
 	opened chan struct{} // closed when the FIFO has, or had, a reader
 }
 
-func newFeeder(path string, data []byte) (*feeder, error) {
+func newFeeder(path string, data []byte, _ bool) (*feeder, error) {
 	os.Remove(path) // an earlier reader may still hold the old one
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ type inputPipe struct {
 	write  int      // non-blocking; -1 before the shell opens its end, and after closeWrite
 }
 
-func newInputPipe(path string, wake func()) (*inputPipe, error) {
+func newInputPipe(path string, wake func(), _ bool) (*inputPipe, error) {
 	os.Remove(path) // an earlier reader may still hold the old one
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		return nil, err

@@ -18,12 +18,19 @@ const watchesPipes = true
 //
 // The pipe has no name but the one in /proc. Unlike a FIFO, it can be opened again (cat
 // /dev/stdin) after its writer has closed it.
+//
+// For an isolated shell it is a file instead, as the text of commands always is: a FIFO whose writer
+// has closed it could not be opened again.
 type feeder struct {
 	path string
-	read int
+	read int // -1 for a file
 }
 
-func newFeeder(_ string, data []byte) (*feeder, error) {
+func newFeeder(path string, data []byte, isolated bool) (*feeder, error) {
+	if isolated {
+		_ = os.Remove(path) // an earlier reader may still hold the old one
+		return &feeder{path: path, read: -1}, os.WriteFile(path, data, 0o600)
+	}
 	r, w, err := pipe(false, false)
 	if err != nil {
 		return nil, err
@@ -34,17 +41,34 @@ func newFeeder(_ string, data []byte) (*feeder, error) {
 
 // release is called when the command has ended. It closes our reading end; a background job that
 // reads the pipe keeps it alive.
-func (f *feeder) release() { unix.Close(f.read) }
+func (f *feeder) release() {
+	if f.read < 0 {
+		_ = os.Remove(f.path)
+		return
+	}
+	unix.Close(f.read)
+}
 
 // inputPipe is the pipe of an Input, whose mu guards it.
 type inputPipe struct {
-	path  string
-	id    process.FileID
-	read  int // keeps the pipe readable until the shell has opened it; then -1
-	write int // non-blocking; -1 after closeWrite
+	path string
+	fifo bool // path is a FIFO, which release removes
+	// closed is set by closeWrite if it waits for the shell to open the FIFO, and closed then.
+	closed chan struct{}
+	id     process.FileID
+	read   int // keeps the pipe readable until the shell has opened it; then -1
+	write  int // non-blocking; -1 after closeWrite
 }
 
-func newInputPipe(string, func()) (*inputPipe, error) {
+func newInputPipe(path string, _ func(), isolated bool) (*inputPipe, error) {
+	if isolated {
+		r, w, err := openFIFO(path)
+		if err != nil {
+			return nil, err
+		}
+		unix.SetNonblock(w, true)
+		return &inputPipe{path: path, fifo: true, id: process.FileIDOf(r), read: r, write: w}, nil
+	}
 	r, w, err := pipe(false, true)
 	if err != nil {
 		return nil, err
@@ -75,6 +99,9 @@ func (p *inputPipe) opened(shell int, out string) {
 		return
 	}
 	stdin := "pipe:[" + strconv.FormatUint(p.id.Ino, 10) + "]"
+	if p.fifo {
+		stdin = p.path
+	}
 	dir := "/proc/" + strconv.Itoa(shell) + "/fd"
 	names, err := os.ReadDir(dir)
 	if err != nil {
@@ -89,13 +116,41 @@ func (p *inputPipe) opened(shell int, out string) {
 	}
 }
 
+// closeWrite closes the writing end. A FIFO whose writer has closed it cannot be opened, so it waits
+// for the shell to open a FIFO first: opening a writing end waits for a reader.
 func (p *inputPipe) closeWrite() {
-	unix.Close(p.write)
+	w := p.write
 	p.write = -1
+	if !p.fifo || p.read < 0 {
+		unix.Close(w)
+		return
+	}
+	unix.Close(p.read)
+	p.read, p.closed = -1, make(chan struct{})
+	go func() {
+		defer close(p.closed)
+		fd, err := unix.Open(p.path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		for err == unix.EINTR {
+			fd, err = unix.Open(p.path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		}
+		if err == nil {
+			unix.Close(fd)
+		}
+		unix.Close(w)
+	}()
 }
 
 // release gives up both ends. A background process that still reads gets the rest first.
 func (p *inputPipe) release(rest [][]byte) {
+	if p.closed != nil { // the shell has perhaps not opened the FIFO
+		if fd, err := unix.Open(p.path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
+			<-p.closed
+			unix.Close(fd)
+		}
+	}
+	if p.fifo {
+		_ = os.Remove(p.path)
+	}
 	if p.read >= 0 {
 		unix.Close(p.read)
 	}

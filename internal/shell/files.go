@@ -12,10 +12,10 @@ func (s *Shell) makeDir() error {
 		return err
 	}
 	var err error
-	if s.status, err = s.status.open(s.dir.path + "/s"); err != nil {
+	if s.status, err = s.status.open(s.dir.path+"/s", s.cfg.Isolated); err != nil {
 		return err
 	}
-	if s.state, err = s.state.open(s.dir.path + "/x"); err != nil {
+	if s.state, err = s.state.open(s.dir.path+"/x", s.cfg.Isolated); err != nil {
 		return err
 	}
 	s.dir.statusPath, s.dir.statePath = s.status.path, s.state.path

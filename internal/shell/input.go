@@ -121,7 +121,7 @@ func (in *Input) dropLocked() { in.ended, in.queue, in.pending = true, nil, 0 }
 
 // attachInput makes the pipe for a command that is about to run.
 func (s *Shell) attachInput(in *Input) (path string, err error) {
-	p, err := newInputPipe(s.dir.stdin(), s.Wake)
+	p, err := newInputPipe(s.dir.stdin(), s.Wake, s.cfg.Isolated)
 	if err != nil {
 		return "", err
 	}

@@ -168,7 +168,7 @@ func (r *run) controlText() (string, error) {
 		}
 		r.req.stdin = path
 	} else if r.cmd.HasStdin {
-		f, err := newFeeder(s.dir.stdin(), r.cmd.Stdin)
+		f, err := newFeeder(s.dir.stdin(), r.cmd.Stdin, s.cfg.Isolated)
 		if err != nil {
 			return "", err
 		}

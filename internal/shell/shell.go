@@ -39,6 +39,9 @@ type Config struct {
 	// process.WatchChildren sees.
 	Start    func(process.Spec) (*process.Process, error)
 	CgroupFD int
+	// Isolated says that the shell may not look into this process: what it opens by path is in Dir
+	// then, and not in /proc.
+	Isolated bool
 	// Strays lists the processes that the session has started since the given
 	// Info.StartTime and that are no longer descendants of this process. It is nil where
 	// this process adopts orphans, because then there are none.
@@ -226,7 +229,7 @@ func (s *Shell) prepare(st *State) error {
 		for _, name := range st.unset(s.cfg.Env) {
 			restore = s.dialect.unset(name) + "\n" + restore
 		}
-		f, err := newFeeder(s.dir.script(), []byte(restore))
+		f, err := newFeeder(s.dir.script(), []byte(restore), s.cfg.Isolated)
 		if err != nil {
 			return err
 		}
@@ -295,7 +298,7 @@ func (s *Shell) await(token string, deadline time.Time) (status, error) {
 // runScript makes the shell source a script from a pipe. The script may contain values that
 // must not be written to a disk, and it cannot be cut off by a signal as control text can.
 func (s *Shell) runScript(text string, deadline time.Time) (status, error) {
-	f, err := newFeeder(s.dir.script(), []byte(text))
+	f, err := newFeeder(s.dir.script(), []byte(text), s.cfg.Isolated)
 	if err != nil {
 		return status{}, err
 	}

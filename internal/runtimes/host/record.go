@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/state"
 )
 
@@ -39,6 +40,11 @@ func (r *runner) removeFiles() {
 	r.mu.Lock()
 	r.removed = true
 	r.mu.Unlock()
+	if dir := r.rt.place.SpillDir; dir != "" {
+		if err := os.RemoveAll(link.PrivateDir(dir, r.rec.SessionID)); err != nil {
+			r.rt.log.Warn("private directory of a session cannot be removed", "session_id", r.rec.SessionID, "error", err)
+		}
+	}
 	if err := os.RemoveAll(r.rec.Dir); err != nil {
 		r.rt.log.Warn("session directory cannot be removed", "session_id", r.rec.SessionID, "error", err)
 	}

@@ -1,0 +1,184 @@
+// Package isolation turns the isolation that a caller wants into what this kernel can enforce, and
+// reports what that is.
+//
+// There are three levels, and the first one that works is used. Root has namespaces of its own kind. Other
+// users have them inside a user namespace, where the system allows that. Without namespaces, Landlock and
+// seccomp are left, which every user has.
+package isolation
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/confine"
+	"github.com/trl-dev/trl/internal/process"
+)
+
+// The mechanisms, as the API names them.
+const (
+	mechanismLandlock = "landlock"
+	mechanismMount    = "mount-namespace"
+	mechanismNet      = "network-namespace"
+	mechanismProc     = "proc"
+	mechanismSeccomp  = "seccomp"
+	mechanismNoNew    = "no-new-privs"
+	mechanismCaps     = "capabilities"
+	mechanismProxy    = "proxy"
+	mechanismSandbox  = "sandbox-exec"
+)
+
+// Request is the isolation that a session wants, and its surroundings.
+type Request struct {
+	Isolation api.Isolation
+	// BestEffort says that the session goes on without what cannot be enforced.
+	BestEffort bool
+	// WorkingDir is the directory of the session, and Home that of the user.
+	WorkingDir, Home string
+	// Channel is the directory that a shell shares with the runner; empty for none.
+	Channel string
+	// Private is a directory for the temporary files of the session, made if it is needed.
+	Private string
+	// Secrets are files and directories that no session may read, if they exist.
+	Secrets []string
+	// Programs are files that must be readable, because they are started.
+	Programs []string
+	// Proxy says that there is a proxy for network allow.
+	Proxy bool
+	// Start starts a process.
+	Start func(process.Spec) (*process.Process, error)
+}
+
+// Plan is the way in which isolation is enforced.
+type Plan struct {
+	Isolation *confine.Isolation
+	Report    api.IsolationReport
+	// Env has variables for the processes, as KEY=VALUE.
+	Env []string
+}
+
+// optional are the aspects that are reported, but never required: what they protect is less than the
+// contents of files and the life of processes.
+var optional = []string{api.AspectTmp, api.AspectAttributes, api.AspectProcessList}
+
+// unavailable returns the error of required isolation that cannot be enforced; nil for none.
+func (p Plan) unavailable() error {
+	var first *api.UnenforcedAspect
+	reasons := map[string]any{}
+	for i, u := range p.Report.NotEnforced {
+		if slices.Contains(optional, u.Aspect) {
+			continue
+		}
+		if reasons[u.Aspect] = u.Reason; first == nil {
+			first = &p.Report.NotEnforced[i]
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	e := api.Errorf(api.CodeIsolationUnavailable, "isolation of %s cannot be enforced: %s", first.Aspect, first.Reason)
+	e.Details = map[string]any{"aspects": reasons}
+	return e
+}
+
+func (p *Plan) enforced(aspect string, mechanisms ...string) {
+	p.Report.Enforced = append(p.Report.Enforced, api.EnforcedAspect{Aspect: aspect, Mechanisms: mechanisms})
+}
+
+func (p *Plan) missing(aspect, reason string) {
+	p.Report.NotEnforced = append(p.Report.NotEnforced, api.UnenforcedAspect{Aspect: aspect, Reason: reason})
+}
+
+// paths are the real paths of a request.
+type paths struct {
+	writable, readable, hidden, readOnly []string
+	// links are paths of the request that lead elsewhere.
+	links map[string]string
+}
+
+// limited reports whether the request is about files.
+func (r *Request) limited() bool {
+	return r.Isolation.Files == api.FilesWorkspace || r.Isolation.Files == api.FilesReadOnly
+}
+
+// homeSecrets are hidden, unless the request names them, where the home is not hidden as a whole.
+var homeSecrets = []string{
+	".ssh", ".gnupg", ".docker", ".kube", ".aws", ".azure", ".netrc", ".git-credentials", ".config/gcloud", ".config/gh", ".config/trl",
+	".local/state/trl", ".password-store", ".npmrc", ".pypirc", ".cargo/credentials.toml", ".bash_history", ".zsh_history",
+}
+
+// resolve returns the real paths of the request.
+func (r *Request) resolve() (p paths, err error) {
+	p.links = map[string]string{}
+	list := func(names []string) (real []string) {
+		for _, name := range names {
+			name = r.expand(name)
+			to, err := filepath.EvalSymlinks(name)
+			if err != nil {
+				continue // what does not exist
+			}
+			if to != name {
+				p.links[name] = to
+			}
+			real = append(real, to)
+		}
+		return real
+	}
+	i := r.Isolation
+	dirs := list([]string{r.WorkingDir})
+	if len(dirs) == 0 {
+		return p, api.InvalidParam("working_dir", "%q is not a directory", r.WorkingDir)
+	}
+	home, _ := filepath.EvalSymlinks(r.Home)
+	for _, private := range append([]string{home}, r.Secrets...) {
+		if private != "" && private != "/" && inside(private, dirs[0]) {
+			return p, api.InvalidParam("working_dir", "%q contains %q, which isolation hides; begin in a directory below, or list the paths in isolation.writable", r.WorkingDir, private)
+		}
+	}
+	p.writable, p.readable = list(i.Writable), append(list(i.Readable), list(r.Programs)...)
+	if i.Files == api.FilesWorkspace {
+		p.writable = append(p.writable, dirs...)
+	} else {
+		p.readable = append(p.readable, dirs...)
+	}
+	p.hidden, p.readOnly = list(i.Hidden), list(i.ReadOnly)
+	for _, name := range i.ReadOnly {
+		if _, err := os.Stat(r.expand(name)); err != nil {
+			return p, api.InvalidParam("isolation.read_only", "%q does not exist, so it cannot be protected", name)
+		}
+	}
+	granted := slices.Concat(p.writable, p.readable)
+	secrets := slices.Clone(r.Secrets)
+	for _, name := range homeSecrets {
+		secrets = append(secrets, filepath.Join(home, name))
+	}
+	for _, s := range list(secrets) {
+		if slices.ContainsFunc(granted, func(g string) bool { return g != s && inside(s, g) }) && !slices.Contains(granted, s) && home != "" {
+			p.hidden = append(p.hidden, s)
+		}
+	}
+	return p, nil
+}
+
+// expand returns an absolute path.
+func (r *Request) expand(name string) string {
+	if name == "~" || strings.HasPrefix(name, "~/") {
+		name = r.Home + name[1:]
+	}
+	return filepath.Clean(name)
+}
+
+// inside reports whether path is dir, or is below it.
+func inside(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+// between returns the directories below root that contain path, the outermost first.
+func between(root, path string) (dirs []string) {
+	for d := filepath.Dir(path); d != root && inside(d, root); d = filepath.Dir(d) {
+		dirs = append([]string{d}, dirs...)
+	}
+	return dirs
+}

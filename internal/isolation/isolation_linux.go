@@ -1,0 +1,362 @@
+package isolation
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/confine"
+)
+
+// system are the directories that every program may read.
+var system = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu",
+	"/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm",
+}
+
+// systemSecrets are the files in those that only root may read. A session of root must not.
+var systemSecrets = []string{
+	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/etc/kubernetes",
+	"/etc/rancher", "/etc/NetworkManager/system-connections", "/etc/krb5.keytab", "/etc/ipsec.secrets", "/etc/wireguard", "/etc/letsencrypt", "/etc/trl",
+}
+
+// devices are those of a session without a /dev of its own.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
+
+// The kernels that brought the versions of Landlock, for people.
+const (
+	needsTruncate = "needs Linux 6.2 or later"
+	needsScopes   = "needs Linux 6.12 or later"
+)
+
+// NewPlan finds out how the isolation of a request can be enforced. It returns an error if something
+// cannot be enforced and the request does not accept that.
+func NewPlan(r Request) (Plan, error) {
+	var p paths
+	var err error
+	if r.limited() {
+		if p, err = r.resolve(); err != nil {
+			return Plan{}, err
+		}
+		if err = os.MkdirAll(r.Private, 0o700); err != nil {
+			return Plan{}, err
+		}
+	}
+	version := confine.LandlockVersion()
+	var plan Plan
+	var why error
+	for _, namespaces := range r.levels() {
+		plan = r.plan(p, version, namespaces, why)
+		if namespaces == 0 {
+			break
+		}
+		if r.limited() {
+			if err = r.makePrivate(); err != nil {
+				return Plan{}, err
+			}
+		}
+		if why = confine.Trial(r.Start, plan.Isolation); why == nil {
+			break
+		}
+	}
+	if !r.BestEffort {
+		if err = plan.unavailable(); err != nil {
+			return plan, err
+		}
+	}
+	if r.limited() {
+		return plan, r.makePrivate()
+	}
+	return plan, nil
+}
+
+// levels returns the namespaces to try, the best first; 0 for none.
+func (r *Request) levels() []uintptr {
+	want := uintptr(0)
+	if r.limited() {
+		want |= unix.CLONE_NEWNS | unix.CLONE_NEWIPC
+	}
+	if !r.online() {
+		want |= unix.CLONE_NEWNET
+	}
+	switch {
+	case want == 0:
+		return []uintptr{0}
+	case os.Geteuid() == 0:
+		return []uintptr{want, want | unix.CLONE_NEWUSER, 0}
+	}
+	return []uintptr{want | unix.CLONE_NEWUSER, 0}
+}
+
+func (r *Request) online() bool {
+	return r.Isolation.Network == "" || r.Isolation.Network == api.NetworkAll
+}
+
+// makePrivate makes the directories for the temporary files.
+func (r *Request) makePrivate() error {
+	for _, d := range []string{r.Private, r.tmp(), r.home()} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Request) tmp() string  { return filepath.Join(r.Private, "tmp") }
+func (r *Request) home() string { return filepath.Join(r.Private, "home") }
+
+// plan returns the plan with these namespaces. why says why there are no better ones.
+func (r *Request) plan(p paths, version int, namespaces uintptr, why error) Plan {
+	c := &confine.Isolation{Namespaces: namespaces, Landlock: version, Door: r.Isolation.Network == api.NetworkAllow && r.Proxy && namespaces&unix.CLONE_NEWNET != 0}
+	plan := Plan{Isolation: c, Report: api.IsolationReport{Enforced: []api.EnforcedAspect{}, NotEnforced: []api.UnenforcedAspect{}}}
+	noNamespaces := "needs namespaces, which the system does not allow here"
+	if why != nil {
+		noNamespaces += " (" + why.Error() + ")"
+	}
+	view, net, own := namespaces&unix.CLONE_NEWNS != 0, namespaces&unix.CLONE_NEWNET != 0, r.Isolation.Processes == api.ProcessesOwn
+	c.Scoped, c.NoIPC = version >= 6 && (own || r.limited()), namespaces&unix.CLONE_NEWIPC == 0
+	noUnix := r.limited() && !(view && (version >= 6 || net))
+	if r.limited() {
+		c.Confined = version > 0
+		if view {
+			r.view(&plan, p)
+		} else {
+			r.rules(&plan, p)
+		}
+		r.reportFiles(&plan, p, version, view, noNamespaces)
+		switch {
+		case noUnix:
+			plan.enforced(api.AspectSockets, mechanismSeccomp)
+		case net:
+			plan.enforced(api.AspectSockets, mechanismMount, mechanismNet)
+		default:
+			plan.enforced(api.AspectSockets, mechanismMount, mechanismLandlock)
+		}
+	}
+	if !noUnix {
+		c.Families = append(c.Families, unix.AF_UNIX)
+	}
+	if r.online() || net {
+		c.Families = append(c.Families, unix.AF_INET, unix.AF_INET6)
+	}
+	c.Families = append(c.Families, unix.AF_NETLINK)
+	switch {
+	case r.online():
+	case r.Isolation.Network == api.NetworkAllow && c.Door:
+		plan.enforced(api.AspectNetwork, mechanismNet, mechanismSeccomp, mechanismProxy)
+	case r.Isolation.Network == api.NetworkAllow && net:
+		plan.missing(api.AspectNetwork, "there is no proxy for network allow; the session has no network")
+	case r.Isolation.Network == api.NetworkAllow:
+		plan.missing(api.AspectNetwork, "network allow "+noNamespaces+"; the session has no network")
+	case net:
+		plan.enforced(api.AspectNetwork, mechanismNet, mechanismSeccomp)
+	default:
+		plan.enforced(api.AspectNetwork, mechanismSeccomp)
+	}
+	if own {
+		r.reportProcesses(&plan, version, view && namespaces&unix.CLONE_NEWUSER == 0)
+	}
+	plan.enforced(api.AspectPrivileges, mechanismNoNew, mechanismSeccomp, mechanismCaps)
+	return plan
+}
+
+func (r *Request) reportFiles(plan *Plan, p paths, version int, view bool, noNamespaces string) {
+	const noLandlock = "needs Landlock (Linux 5.13 or later, with landlock among the lsm= of the kernel) or namespaces"
+	switch {
+	case view && version > 0:
+		plan.enforced(api.AspectFiles, mechanismLandlock, mechanismMount)
+	case view:
+		plan.enforced(api.AspectFiles, mechanismMount)
+	case version >= 3:
+		plan.enforced(api.AspectFiles, mechanismLandlock)
+	case version > 0:
+		plan.missing(api.AspectFiles, "files outside can be truncated: that "+needsTruncate+", or namespaces")
+	default:
+		plan.missing(api.AspectFiles, noLandlock)
+	}
+	if len(p.hidden)+len(p.readOnly) > 0 {
+		deep := slices.ContainsFunc(slices.Concat(p.hidden, p.readOnly), func(path string) bool {
+			return slices.ContainsFunc(p.writable, func(w string) bool { return inside(path, w) })
+		})
+		switch {
+		case view:
+			plan.enforced(api.AspectPaths, mechanismMount)
+		case !deep && version > 0:
+			plan.enforced(api.AspectPaths, mechanismLandlock)
+		default:
+			plan.missing(api.AspectPaths, "a path inside a writable one "+noNamespaces)
+		}
+	}
+	if view {
+		plan.enforced(api.AspectTmp, mechanismMount)
+		plan.enforced(api.AspectAttributes, mechanismMount)
+		return
+	}
+	plan.enforced(api.AspectTmp, mechanismLandlock)
+	plan.missing(api.AspectAttributes, "to hide the names and attributes of files outside, and to keep chmod from them, "+noNamespaces)
+}
+
+func (r *Request) reportProcesses(plan *Plan, version int, proc bool) {
+	switch {
+	case version >= 6:
+		plan.enforced(api.AspectProcesses, mechanismLandlock, mechanismSeccomp)
+		plan.enforced(api.AspectSignals, mechanismLandlock)
+	case version > 0:
+		plan.enforced(api.AspectProcesses, mechanismLandlock, mechanismSeccomp)
+		plan.missing(api.AspectSignals, "the session can signal other processes of the user: to refuse that "+needsScopes)
+	default:
+		plan.missing(api.AspectProcesses, "needs Landlock (Linux 5.13 or later)")
+		plan.missing(api.AspectSignals, needsScopes)
+	}
+	if proc && version > 0 {
+		plan.enforced(api.AspectProcessList, mechanismProc, mechanismLandlock)
+		return
+	}
+	plan.missing(api.AspectProcessList, "the names and arguments of other processes are visible: to hide them, the daemon must be root and files workspace or read-only")
+}
+
+// view fills in the tree that the processes see, and the rules for it.
+func (r *Request) view(plan *Plan, p paths) {
+	c := plan.Isolation
+	add := func(kind confine.MountKind, path, from string, may confine.Access) {
+		c.View = append(c.View, confine.Mount{Path: path, Kind: kind, From: from})
+		if may != "" {
+			c.Files = append(c.Files, confine.Rule{Path: path, May: may})
+		}
+	}
+	for _, d := range system {
+		if to, err := os.Readlink(d); err == nil {
+			add(confine.MountLink, d, to, "")
+		} else if _, err := os.Stat(d); err == nil {
+			add(confine.MountRead, d, "", confine.MayRead)
+		}
+	}
+	if to, err := os.Readlink("/var/run"); err == nil {
+		add(confine.MountLink, "/var/run", to, "")
+	}
+	add(confine.MountProc, "/proc", "", confine.MayRead)
+	add(confine.MountDev, "/dev", "", confine.MayUse)
+	c.Files = append(c.Files, confine.Rule{Path: "/dev/shm", May: confine.MayWrite})
+	add(confine.MountWrite, "/tmp", r.tmp(), confine.MayWrite)
+	add(confine.MountWrite, "/var/tmp", r.tmp(), confine.MayWrite)
+	if home, err := filepath.EvalSymlinks(r.Home); err == nil && !slices.ContainsFunc(append(slices.Clone(system), "/proc", "/dev", "/sys", "/tmp", "/var/tmp"), func(d string) bool { return inside(home, d) || inside(d, home) }) {
+		add(confine.MountWrite, home, r.home(), confine.MayWrite)
+		if home != r.Home {
+			add(confine.MountLink, r.Home, home, "")
+		}
+	}
+	for link, to := range p.links {
+		add(confine.MountLink, link, to, "")
+	}
+	if to, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && !inside(to, "/etc") && !inside(to, "/usr") {
+		add(confine.MountRead, to, "", confine.MayRead)
+	}
+	for _, path := range p.readable {
+		add(confine.MountRead, path, "", confine.MayRead)
+	}
+	for _, path := range p.writable {
+		add(confine.MountWrite, path, "", confine.MayWrite)
+	}
+	if r.Channel != "" {
+		add(confine.MountWrite, r.Channel, "", confine.MayChange)
+	}
+	secrets := existing(append(systemSecrets, hostKeys()...))
+	for _, path := range slices.Concat(p.hidden, secrets) {
+		r.pin(add, p, path)
+		add(confine.MountHidden, path, "", "")
+	}
+	for _, path := range p.readOnly {
+		r.pin(add, p, path)
+		add(confine.MountRead, path, "", "")
+	}
+	// A directory comes before what is in it, and of two mounts at one path the later one counts.
+	slices.SortStableFunc(c.View, func(a, b confine.Mount) int {
+		return cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/"))
+	})
+}
+
+// pin mounts the directories between a writable one and a path inside on themselves, because the
+// kernel renames no directory on which something is mounted: otherwise a program could move the path
+// away with the directory that it is in, and make another one there.
+func (r *Request) pin(add func(confine.MountKind, string, string, confine.Access), p paths, path string) {
+	for _, w := range p.writable {
+		if inside(path, w) {
+			for _, d := range between(w, path) {
+				add(confine.MountWrite, d, "", "")
+			}
+		}
+	}
+}
+
+// rules fills in the rules without a tree of its own. Landlock has no rule that takes away, so a
+// readable directory that contains a hidden path is replaced by what else is in it.
+func (r *Request) rules(plan *Plan, p paths) {
+	c := plan.Isolation
+	add := func(path string, may confine.Access) { c.Files = append(c.Files, confine.Rule{Path: path, May: may}) }
+	hidden := slices.Concat(p.hidden, existing(append(systemSecrets, hostKeys()...)))
+	var read func(dir string)
+	read = func(dir string) {
+		switch {
+		case slices.Contains(hidden, dir):
+			return
+		case !slices.ContainsFunc(hidden, func(h string) bool { return inside(h, dir) }):
+			add(dir, confine.MayRead)
+			return
+		}
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if e.Type()&os.ModeSymlink == 0 {
+				read(filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	for _, d := range slices.Concat(existing(system), p.readable) {
+		if to, err := filepath.EvalSymlinks(d); err == nil && to == d {
+			read(d)
+		}
+	}
+	add("/proc", confine.MayRead)
+	if to, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil {
+		add(to, confine.MayRead)
+	}
+	for _, d := range devices {
+		add(d, confine.MayUse)
+	}
+	for _, d := range p.writable {
+		add(d, confine.MayWrite)
+	}
+	if r.Channel != "" {
+		add(r.Channel, confine.MayChange)
+	}
+	add(r.tmp(), confine.MayWrite)
+	plan.Env = append(plan.Env, "TMPDIR="+r.tmp())
+}
+
+func existing(list []string) (found []string) {
+	for _, path := range list {
+		if _, err := os.Stat(path); err == nil {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+func hostKeys() []string {
+	keys, _ := filepath.Glob("/etc/ssh/ssh_host_*_key")
+	return keys
+}
+
+// Describe says what this kernel offers, for trl doctor.
+func Describe() string {
+	version := confine.LandlockVersion()
+	if version == 0 {
+		return "no Landlock"
+	}
+	return "Landlock " + strconv.Itoa(version)
+}

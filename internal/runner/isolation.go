@@ -1,0 +1,48 @@
+package runner
+
+import (
+	"cmp"
+	"os"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/isolation"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// isolate finds out how to isolate the processes of the session, if it is to be isolated. Nothing
+// changes that later: every process that the runner starts gets the same isolation.
+func (r *Runner) isolate(p link.CreateParams, at *place, program string) (err error) {
+	if p.Params.Isolation.IsZero() {
+		return nil
+	}
+	q := isolation.Request{
+		Isolation: *p.Params.Isolation, BestEffort: p.Params.IsolationMode == api.LimitsBestEffort,
+		WorkingDir: at.cwd, Home: cmp.Or(envValue(at.env, "HOME"), "/"), Secrets: p.Secrets, Start: r.cfg.Start,
+		Private: r.cfg.Dir + "/private",
+	}
+	if dir := p.Limits.SpillDir; dir != "" {
+		q.Private = link.PrivateDir(dir, r.cfg.SessionID)
+	}
+	if p.Params.Kind == api.KindShell && p.Params.Shell != api.NoShell {
+		q.Channel = r.cfg.Dir + "/sh"
+		if err = os.MkdirAll(q.Channel, 0o700); err != nil {
+			return err
+		}
+	}
+	if program != "" {
+		q.Programs = []string{program}
+	}
+	if r.isolation, err = isolation.NewPlan(q); err != nil {
+		return err
+	}
+	at.env = append(at.env[:len(at.env):len(at.env)], r.isolation.Env...)
+	return nil
+}
+
+// isolationInfoLocked returns the isolation for session.info; nil if there is none.
+func (r *Runner) isolationInfoLocked() *api.SessionIsolation {
+	if r.isolation.Isolation == nil || r.params.Params.Isolation == nil {
+		return nil
+	}
+	return r.params.Params.Isolation.Report(r.isolation.Report)
+}
