@@ -282,6 +282,7 @@ func (r *chatRun) params() (api.DialogueCreateParams, error) {
 	}
 	elsewhere := f.remote.Address != "" || a.place.elsewhere
 	p.Runtime, p.Place = a.place.on, a.place.options
+	p.Isolation, p.IsolationMode = a.place.isolation()
 	if a.place.elsewhere {
 		p.CreateID = rand.Text()
 	}

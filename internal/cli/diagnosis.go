@@ -56,6 +56,7 @@ func (a *app) diagnose(cmd *cobra.Command) *diagnosis {
 	d.findings = d.findings[:at]
 	d.platform(enforcement, info)
 	d.sessionLimits(cmd.Context(), c)
+	d.sessionIsolation(cmd.Context(), c)
 	d.findings = append(d.findings, shells...)
 	return d
 }
@@ -272,6 +273,35 @@ func (d *diagnosis) sessionLimits(ctx context.Context, c *client.Client) {
 	}
 	for _, u := range info.Limits.NotEnforced {
 		d.add(section, u.Limit, verdictNote, "not enforced: "+u.Reason)
+	}
+}
+
+// sessionIsolation tries all isolation on a real session, and reports what enforces it.
+func (d *diagnosis) sessionIsolation(ctx context.Context, c *client.Client) {
+	const section = "Isolation of sessions"
+	ctx, cancel := context.WithTimeout(ctx, shellCheckTimeout)
+	defer cancel()
+	made, err := c.SessionCreate(ctx, api.SessionCreateParams{
+		Shell: api.NoShell, WorkingDir: "/usr", Ephemeral: true, IsolationMode: api.LimitsBestEffort,
+		Isolation: &api.Isolation{Files: api.FilesReadOnly, Network: api.NetworkNone, Processes: api.ProcessesOwn},
+	})
+	if err != nil {
+		d.add(section, "session", verdictNote, err.Error())
+		return
+	}
+	defer func() {
+		_, _ = c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: made.SessionID, Force: true})
+	}()
+	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: made.SessionID})
+	if err != nil || info.Isolation == nil {
+		d.add(section, "session", verdictNote, "its isolation is not known")
+		return
+	}
+	for _, e := range info.Isolation.Enforced {
+		d.add(section, e.Aspect, verdictOK, strings.Join(e.Mechanisms, ", "))
+	}
+	for _, u := range info.Isolation.NotEnforced {
+		d.add(section, u.Aspect, verdictNote, "not enforced: "+u.Reason)
 	}
 }
 

@@ -298,7 +298,7 @@ func (r *run) checkLimits(api.SessionInfo) error {
 // checkPlace rejects a place that is not that of the existing session.
 func (r *run) checkPlace(info api.SessionInfo) error {
 	flag := ""
-	for _, name := range []string{"on", "beside", "place"} {
+	for _, name := range []string{"on", "beside", "place", "isolate"} {
 		if r.cmd.Flags().Changed(name) && flag == "" {
 			flag = "--" + name
 		}

@@ -121,6 +121,7 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	add("restarts", nonZero(s.ShellRestarts))
 	add("kill by", s.Enforcement)
 	facts = append(facts, limitFacts(s.Limits)...)
+	facts = append(facts, isolationFacts(s.Isolation)...)
 	for _, p := range s.Processes {
 		add("process", fmt.Sprintf("%d %s", p.PID, p.Command))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -51,7 +52,7 @@ func (f *resourceFlags) register(flags *pflag.FlagSet, who string) {
 	flags.Var(&f.memory, "memory", "memory that "+who+" may use, such as 512M or 2G")
 	flags.Var(&f.cpus, "cpus", "processors that "+who+" may use, such as 1.5")
 	flags.Var(&f.pids, "pids", "processes and threads that "+who+" may have")
-	flags.BoolVar(&f.bestEffort, "best-effort", false, "go on without a limit that cannot be enforced")
+	flags.BoolVar(&f.bestEffort, "best-effort", false, "go on without a limit or isolation that cannot be enforced")
 }
 
 // fill limits a session.
@@ -109,6 +110,22 @@ func limitFacts(l *api.SessionLimits) (facts [][2]string) {
 	}
 	for _, u := range l.NotEnforced {
 		facts = append(facts, [2]string{"limit", u.Limit + " " + values[u.Limit] + ", not enforced: " + u.Reason})
+	}
+	return facts
+}
+
+// isolationFacts describes the isolation of a session for trl info.
+func isolationFacts(i *api.SessionIsolation) (facts [][2]string) {
+	if i == nil {
+		return nil
+	}
+	add := func(text string) { facts = append(facts, [2]string{"isolation", text}) }
+	add("files " + i.Files + ", network " + i.Network + ", processes " + i.Processes)
+	for _, e := range i.Enforced {
+		add(e.Aspect + " (" + strings.Join(e.Mechanisms, ", ") + ")")
+	}
+	for _, u := range i.NotEnforced {
+		add(u.Aspect + ", not enforced: " + u.Reason)
 	}
 	return facts
 }

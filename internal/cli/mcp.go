@@ -14,7 +14,7 @@ import (
 
 func (a *app) mcpCommand() *cobra.Command {
 	var groups []string
-	var shell string
+	var shell, isolate string
 	cmd := &cobra.Command{
 		Use:     "mcp",
 		GroupID: groupDaemon,
@@ -53,7 +53,7 @@ another; the model may choose another for each new session.`,
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
 				serve := mcp.Config{
 					Service: c, Logger: a.logger(cfg), Groups: groups,
-					Shell: shell, PreferShell: preferredShell, TextShell: a.textShell(cfg),
+					Shell: shell, PreferShell: preferredShell, TextShell: a.textShell(cfg), Isolate: isolate,
 				}
 				ctx, stop := untilSignal(ctx)
 				defer stop()
@@ -70,6 +70,8 @@ another; the model may choose another for each new session.`,
 	flags.SortFlags = false
 	flags.StringSliceVar(&groups, "tools", nil, "offer only these `GROUPS` of tools: "+strings.Join(mcp.Groups, ", "))
 	flags.StringVar(&shell, "shell", "", "`SHELL` of new sessions, by name or path (default: default_shell, or bash)")
+	flags.StringVar(&isolate, "isolate", "", "isolate new sessions as this `PROFILE` says: workspace, read-only, or one of the configuration")
+	a.completeFlag(cmd, "isolate", a.completeProfiles)
 	a.completeFlag(cmd, "tools", cobra.FixedCompletions(mcp.Groups, cobra.ShellCompDirectiveNoFileComp))
 	a.completeFlag(cmd, "shell", completeShells)
 	return cmd

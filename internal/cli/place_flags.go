@@ -26,6 +26,9 @@ type placeFlags struct {
 	on     string
 	beside ui.NameFlag
 	set    []string // NAME=VALUE
+	// isolate is the profile of isolation; bestEffort goes on without what cannot be enforced of it.
+	isolate    string
+	bestEffort bool
 
 	registered bool              // the command creates sessions
 	options    *api.PlaceOptions // of set; nil without
@@ -39,9 +42,31 @@ func (a *app) registerPlace(cmd *cobra.Command) {
 	flags, f := cmd.Flags(), &a.place
 	flags.StringVar(&f.on, "on", "", "`PLACE` of a new session: host, docker:IMAGE, ssh:HOST, or a name; see trl help runtimes")
 	flags.StringArrayVar(&f.set, "place", nil, "set an option of the place, as `NAME=VALUE`; may be repeated")
+	flags.StringVar(&f.isolate, "isolate", "", "isolate a new session as this `PROFILE` says: workspace, read-only, or one of the configuration")
 	f.registered = true
 	a.completeFlag(cmd, "on", a.completePlaces)
 	a.completeFlag(cmd, "place", completeOptions)
+	a.completeFlag(cmd, "isolate", a.completeProfiles)
+}
+
+// completeProfiles offers the profiles of isolation.
+func (a *app) completeProfiles(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	list := slices.Sorted(maps.Keys(api.BuiltinIsolation()))
+	if cfg, err := a.settings(cmd); err == nil {
+		list = append(list, slices.Sorted(maps.Keys(cfg.Isolation))...)
+	}
+	return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// isolation returns the isolation of a new session; nil for none.
+func (f *placeFlags) isolation() (*api.Isolation, api.LimitsMode) {
+	switch {
+	case f.isolate == "":
+		return nil, ""
+	case f.bestEffort:
+		return &api.Isolation{Profile: f.isolate}, api.LimitsBestEffort
+	}
+	return &api.Isolation{Profile: f.isolate}, ""
 }
 
 // registerBeside adds the flag for the place of another session.
@@ -57,7 +82,10 @@ func (f *placeFlags) resolve(cmd *cobra.Command, cfg config.Config, url string) 
 		return nil
 	case f.on == "" && cmd.Flags().Changed("on"): // usually an unset variable of a script
 		return ui.UsageErrorf(cmd, "--on: the place must not be empty")
+	case f.isolate == "" && cmd.Flags().Changed("isolate"):
+		return ui.UsageErrorf(cmd, "--isolate: the profile must not be empty")
 	}
+	f.bestEffort = cmd.Flags().Changed("best-effort")
 	if f.on == "" && f.beside == "" && url == "" && cfg.DefaultRuntime != string(api.PlaceHost) {
 		f.on = cfg.DefaultRuntime
 	}
@@ -166,6 +194,7 @@ func (a *app) samePlace() bool { return a.sameMachine() && !a.place.elsewhere }
 // fillPlace adds the place to a request.
 func (a *app) fillPlace(p *api.SessionCreateParams) {
 	p.Runtime, p.Place, p.Beside = a.place.on, a.place.options, string(a.place.beside)
+	p.Isolation, p.IsolationMode = a.place.isolation()
 	if a.place.elsewhere {
 		p.CreateID = rand.Text()
 	}
@@ -175,9 +204,16 @@ func (a *app) fillPlace(p *api.SessionCreateParams) {
 func (a *app) createSession(ctx context.Context, c *client.Client, p api.SessionCreateParams) (api.SessionInfo, error) {
 	defer a.showSteps(ctx, c, p.CreateID)()
 	info, err := c.SessionCreate(ctx, p)
-	if err == nil && p.Limits != nil && p.LimitsMode == api.LimitsBestEffort {
-		if details, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: info.SessionID}); err == nil && details.Limits != nil {
-			a.reportLimits(&details.Limits.LimitReport)
+	if err == nil && (p.Limits != nil && p.LimitsMode == api.LimitsBestEffort || p.Isolation != nil && p.IsolationMode == api.LimitsBestEffort) {
+		if details, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: info.SessionID}); err == nil {
+			if details.Limits != nil {
+				a.reportLimits(&details.Limits.LimitReport)
+			}
+			if details.Isolation != nil {
+				for _, u := range details.Isolation.NotEnforced {
+					a.Stderr.Linef("trl: isolation of %s: not enforced: %s", u.Aspect, u.Reason)
+				}
+			}
 		}
 	}
 	return info, err

@@ -100,6 +100,7 @@ type Access string
 
 // The kinds of access.
 const (
+	MayList   Access = "list"   // list directories
 	MayRead   Access = "read"   // read and execute
 	MayWrite  Access = "write"  // and write, make and remove
 	MayChange Access = "change" // read and write files that exist

@@ -376,7 +376,7 @@ const (
 	fsWrite  = fsFirst&^fsNodes | fsRefer | fsTrunc
 )
 
-var fsAccess = map[Access]uint64{MayRead: fsRead, MayWrite: fsWrite, MayChange: fsChange, MayUse: fsChange | fsIoctl}
+var fsAccess = map[Access]uint64{MayList: unix.LANDLOCK_ACCESS_FS_READ_DIR, MayRead: fsRead, MayWrite: fsWrite, MayChange: fsChange, MayUse: fsChange | fsIoctl}
 
 // handled returns the rights that a version of Landlock knows.
 func handled(version int) uint64 {

@@ -230,6 +230,7 @@ func (r *Request) view(plan *Plan, p paths) {
 			c.Files = append(c.Files, confine.Rule{Path: path, May: may})
 		}
 	}
+	c.Files = append(c.Files, confine.Rule{Path: "/", May: confine.MayList}) // of this tree
 	for _, d := range system {
 		if to, err := os.Readlink(d); err == nil {
 			add(confine.MountLink, d, to, "")

@@ -50,6 +50,8 @@ type Config struct {
 	// Shell is the shell of new sessions. If it is empty, PreferShell is used, where it exists and
 	// the daemon has no default_shell of its own.
 	Shell, PreferShell string
+	// Isolate is the profile of isolation of new sessions; empty for none.
+	Isolate string
 	// TextShell interprets the command of a terminal if Shell is empty and the model names none.
 	TextShell string
 }
@@ -241,10 +243,14 @@ func (c *conn) addTools() {
 // newSession returns the parameters of a new session in a place, with the given shell, or else the
 // configured one.
 func (c *conn) newSession(shell, place string) api.SessionCreateParams {
+	p := api.SessionCreateParams{Runtime: place, Shell: cmp.Or(shell, c.Shell), PreferShell: c.PreferShell, Tags: []string{"mcp"}}
 	if place != "" && place != string(api.PlaceHost) && shell == "" {
-		return api.SessionCreateParams{Runtime: place, PreferShell: c.PreferShell, Tags: []string{"mcp"}} // the configured shell is one of this machine
+		p.Shell = "" // the configured shell is one of this machine
 	}
-	return api.SessionCreateParams{Runtime: place, Shell: cmp.Or(shell, c.Shell), PreferShell: c.PreferShell, Tags: []string{"mcp"}}
+	if c.Isolate != "" {
+		p.Isolation = &api.Isolation{Profile: c.Isolate}
+	}
+	return p
 }
 
 // session finds the session for a tool, or creates it: the default session for the lifetime of the

@@ -185,6 +185,8 @@ func HintFor(err error) string {
 		return "end one with `trl kill`, or raise max_sessions (see `trl config`)"
 	case api.CodeLimitUnavailable:
 		return "`trl doctor` says which limits work here; --best-effort goes on without one"
+	case api.CodeIsolationUnavailable:
+		return "`trl doctor` says what works here; --best-effort goes on without it"
 	case api.CodeShellNotFound, api.CodeShellFailed:
 		if e.Reason() == api.ReasonProgram {
 			return "it is found on the PATH of the session, or by its path"
