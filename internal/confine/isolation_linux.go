@@ -337,6 +337,8 @@ func (i *Isolation) seal(path string, argv, env []string) (what string, err erro
 	if i == nil {
 		return path, syscall.Exec(path, argv, env)
 	}
+	// The runner has no descriptors that its children inherit; this is for those of its starter.
+	_ = unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC)
 	if err = dropCapabilities(); err != nil {
 		return "capabilities", err
 	}
