@@ -14,7 +14,8 @@ GOBUILD   := CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $(
 
 GOFMT_CHECK := unformatted=$$(gofmt -l api client cmd internal tests tools) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
 
-# The programs inside bin/trl. Runners are copied to where sessions live, hence the limit. This machine
+# The programs inside bin/trl. Runners are copied to where sessions live, hence the limit, which has
+# room for isolation and the proxy: both must be where the session lives. This machine
 # and its containers need the first two, which are the same on Linux; EMBED=all is for places of other
 # platforms and for Kubernetes, and takes three times as long to build.
 EMBED     ?= host
@@ -23,7 +24,7 @@ EMBED_host := $(PLATFORM:%=trl-runner-%) trl-runner-linux-$(shell go env GOARCH)
 EMBED_all := trl-runner-linux-amd64 trl-runner-linux-arm64 trl-runner-darwin-arm64 trl-runner-darwin-amd64 trl-kube-$(PLATFORM)
 EMBED_DIR := internal/runtimes/runners
 EMBEDDED  := $(patsubst %,$(EMBED_DIR)/%.gz,$(sort $(or $(EMBED_$(EMBED)),$(error EMBED is host or all))))
-MAX_RUNNER_BYTES := 4718592
+MAX_RUNNER_BYTES := 5242880
 
 .DEFAULT_GOAL := help
 .PHONY: help build quick test check lint generate sdk web web-test bench fuzz install release clean FORCE

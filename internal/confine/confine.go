@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -33,6 +34,10 @@ type Confinement struct {
 	OOMScoreAdj int `json:"oom_score_adj,omitempty"`
 	// Isolation is what the process may touch; nil for everything.
 	Isolation *Isolation `json:"isolation,omitempty"`
+	// Dir is the working directory of a process that sees another tree, and NearDir that of
+	// process.Spec. Start sets both.
+	Dir     string `json:"dir,omitempty"`
+	NearDir bool   `json:"near_dir,omitempty"`
 	// Door is called with the listening socket that the process has opened in its network
 	// namespace, at ProxyAddress, before it becomes the program. See Isolation.Door.
 	Door func(*os.File) `json:"-"`
@@ -131,6 +136,11 @@ func Start(start func(process.Spec) (*process.Process, error), spec process.Spec
 			return nil, err
 		}
 	}
+	if c.Isolation != nil && len(c.Isolation.View) > 0 {
+		own := *c
+		own.Dir, own.NearDir, spec.Dir = spec.Dir, spec.NearDir, "/"
+		c = &own
+	}
 	text, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
@@ -199,13 +209,23 @@ func Enter(args []string) int {
 
 // become applies the confinement and becomes the program. It returns only with an error, and what
 // the error is about.
-func (c *Confinement) become(status int, path string, argv []string) (what string, err error) {
+func (c *Confinement) become(status int, program string, argv []string) (what string, err error) {
 	env := os.Environ()
 	if what, err = c.join(); err != nil {
 		return what, err
 	}
 	if what, err = c.Isolation.enter(status); err != nil {
 		return what, err
+	}
+	if c.Dir != "" {
+		for dir := c.Dir; ; dir = path.Dir(dir) {
+			if err = syscall.Chdir(dir); err == nil || !c.NearDir || dir == "/" {
+				break
+			}
+		}
+		if err != nil {
+			return c.Dir, err
+		}
 	}
 	for _, r := range c.Rlimits {
 		lim := syscall.Rlimit{Cur: r.Max, Max: r.Max}
@@ -217,5 +237,5 @@ func (c *Confinement) become(status int, path string, argv []string) (what strin
 			return "limit " + strconv.Itoa(r.Resource), err
 		}
 	}
-	return c.Isolation.seal(path, argv, env)
+	return c.Isolation.seal(program, argv, env)
 }

@@ -118,10 +118,6 @@ func openDoor(status int) error {
 // enterView replaces the tree that this process sees, as bubblewrap does it: the old tree moves below
 // a new, empty one, its parts are mounted where they belong, and then the old tree goes.
 func (i *Isolation) enterView() (what string, err error) {
-	cwd, err := os.Getwd()
-	if err != nil {
-		cwd = "/"
-	}
 	const base = "/usr" // any directory: what is mounted there leaves it again at once
 	if err = unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return "mount namespace", err
@@ -166,13 +162,10 @@ func (i *Isolation) enterView() (what string, err error) {
 	if err == nil {
 		err = unix.Unmount(".", unix.MNT_DETACH)
 	}
-	if err != nil {
-		return "pivot_root", err
-	}
-	if unix.Chdir(cwd) != nil {
+	if err == nil {
 		err = unix.Chdir("/")
 	}
-	return cwd, err
+	return "pivot_root", err
 }
 
 // hiddenDirs returns the directories that appear empty.

@@ -25,6 +25,9 @@ type Spec struct {
 	Env []string
 	// Dir is the working directory; empty means that of the caller.
 	Dir string
+	// NearDir begins in the nearest parent of Dir that exists, if Dir does not. It is for processes
+	// that see another tree, as package confine starts them.
+	NearDir bool
 	// Files become the descriptors 0, 1, 2 and so on of the child, in blocking mode. No entry
 	// may be nil; use /dev/null instead.
 	Files []*os.File

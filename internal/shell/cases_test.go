@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,13 +36,31 @@ func TestCases(t *testing.T) {
 			t.Fatal(err)
 		}
 		group.Go(func() {
-			t.Run(name, func(t *testing.T) { runCases(t, name, dir, list) })
+			t.Run(name, func(t *testing.T) { runCases(t, name, dir, list, false) })
 		})
 	}
 	group.Wait()
 }
 
-func runCases(t *testing.T, name, dir string, list []cases.Case) {
+// TestCasesIsolated runs a sample of the cases in an isolated shell.
+func TestCasesIsolated(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("isolation is tested on Linux")
+	}
+	list, err := cases.Corpus("../../tests/cases/testdata", "29")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sample []cases.Case
+	for i, c := range list {
+		if i%4 == 0 || strings.Contains(c.ID, "-wd-") || strings.Contains(c.ID, "stdin") {
+			sample = append(sample, c)
+		}
+	}
+	runCases(t, "bash", t.TempDir(), sample, true)
+}
+
+func runCases(t *testing.T, name, dir string, list []cases.Case, isolated bool) {
 	found, err := cases.FindShell(name, dir)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "SKIPPED: all cases of %s: %s\n", name, err)
@@ -59,7 +79,7 @@ func runCases(t *testing.T, name, dir string, list []cases.Case) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			runner := cases.Runner{Service: startHost(t), Scale: 3} // the race detector is slow, and other tests run
+			runner := cases.Runner{Service: startHost(t, isolated), Scale: 3} // the race detector is slow, and other tests run
 			for _, bad := range runner.Run(ctx, c, found) {
 				t.Error(bad)
 			}
@@ -68,7 +88,7 @@ func runCases(t *testing.T, name, dir string, list []cases.Case) {
 }
 
 // startHost starts a process for one Shell and returns its methods.
-func startHost(t *testing.T) api.Service {
+func startHost(t *testing.T, isolated bool) api.Service {
 	t.Helper()
 	id := make([]byte, 8)
 	for i := range id {
@@ -77,6 +97,9 @@ func startHost(t *testing.T) api.Service {
 	dir := filepath.Join(testkit.Dir(t), hex.EncodeToString(id), "sh")
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envHost+"="+dir, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	if isolated {
+		cmd.Env = append(cmd.Env, envIsolate+"="+filepath.Join(filepath.Dir(dir), "private"))
+	}
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/confine"
+	"github.com/trl-dev/trl/internal/isolation"
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/server"
@@ -27,7 +29,13 @@ const envHost = "TRL_TEST_SHELL_HOST"
 // killGrace is the time between the first signal and SIGKILL.
 const killGrace = 2 * time.Second
 
+// envIsolate makes the host isolate its shell: the value is the directory for its temporary files.
+const envIsolate = "TRL_TEST_SHELL_ISOLATE"
+
 func init() {
+	if len(os.Args) > 1 && os.Args[1] == confine.Verb {
+		os.Exit(confine.Enter(os.Args[2:]))
+	}
 	if dir := os.Getenv(envHost); dir != "" {
 		// A Shell watches the children of the main thread. Only init can pin the main goroutine to it.
 		runtime.LockOSThread()
@@ -137,8 +145,40 @@ func (h *host) SessionCreate(_ context.Context, p api.SessionCreateParams) (api.
 	if p.TimeoutS != nil {
 		h.timeout = *p.TimeoutS
 	}
+	if private := os.Getenv(envIsolate); private != "" {
+		if err := isolate(&c, private); err != nil {
+			return api.SessionInfo{}, err
+		}
+	}
 	h.shell, err = shell.Start(c)
 	return api.SessionInfo{SessionID: h.id()}, err
+}
+
+// isolate isolates the shell as a session with files workspace and processes own.
+func isolate(c *shell.Config, private string) error {
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return err
+	}
+	work := private + "/work"
+	if c.WorkingDir == os.Getenv("HOME") {
+		c.WorkingDir = work
+	}
+	if err := os.MkdirAll(work, 0o700); err != nil {
+		return err
+	}
+	start := c.Start
+	plan, err := isolation.NewPlan(isolation.Request{
+		Isolation:  api.Isolation{Files: api.FilesWorkspace, Processes: api.ProcessesOwn},
+		WorkingDir: c.WorkingDir, Home: os.Getenv("HOME"), Channel: c.Dir, Private: private, Programs: []string{c.Program.Path}, Start: start,
+	})
+	if err != nil {
+		return err
+	}
+	c.Isolated = true
+	c.Start = func(spec process.Spec) (*process.Process, error) {
+		return confine.Start(start, spec, &confine.Confinement{Isolation: plan.Isolation})
+	}
+	return nil
 }
 
 func (h *host) SessionInfo(context.Context, api.SessionInfoParams) (api.SessionDetails, error) {

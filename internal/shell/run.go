@@ -87,8 +87,10 @@ func (r *run) prepareCommand() error {
 		r.req.env = append(r.req.env, envVar{k, v})
 	}
 	sort.Slice(r.req.env, func(i, j int) bool { return r.req.env[i].key < r.req.env[j].key })
-	if err := CheckDir(c.WorkingDir); err != nil {
-		return err
+	if !s.cfg.Isolated { // an isolated shell sees other directories, and reports what it cannot enter
+		if err := CheckDir(c.WorkingDir); err != nil {
+			return err
+		}
 	}
 	if s.dirty && (len(c.Env) > 0 || mayEndShell(c.Text)) {
 		s.Checkpoint()

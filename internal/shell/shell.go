@@ -191,8 +191,11 @@ func (s *Shell) spawn(st *State) error {
 	}
 	spec := process.Spec{
 		Path: s.cfg.Program.Path, Args: append([]string{s.cfg.Program.Argv0}, s.dialect.argv(s.cfg.Login, s.cfg.RC)...),
-		Env: append(s.cfg.Env[:len(s.cfg.Env):len(s.cfg.Env)], "PWD="+s.cwd), Dir: existing(s.cwd),
+		Env: append(s.cfg.Env[:len(s.cfg.Env):len(s.cfg.Env)], "PWD="+s.cwd), Dir: s.cwd, NearDir: true,
 		Files: []*os.File{stdin, files[0], files[1]}, Setsid: true, Setctty: s.dialect.terminal(), CgroupFD: s.cfg.CgroupFD,
+	}
+	if !s.cfg.Isolated {
+		spec.Dir = existing(s.cwd)
 	}
 	p, err := s.cfg.Start(spec)
 	stdin.Close()
