@@ -1,8 +1,5 @@
 package isolation
 
-// NoNamespaces makes NewPlan use none, as where the system allows none.
-func NoNamespaces(no bool) { withoutNamespaces = no }
-
 // Profile returns the profile for sandbox-exec of a request, with these paths.
 func Profile(r Request, writable, readable, hidden, readOnly []string) string {
 	return profile(r, paths{writable: writable, readable: readable, hidden: hidden, readOnly: readOnly})

@@ -47,6 +47,9 @@ type Request struct {
 	Programs []string
 	// Proxy says that there is a proxy for network allow.
 	Proxy bool
+	// Memo is where to remember that namespaces work, so that the next session need not try them;
+	// empty for nowhere. Forget removes that.
+	Memo string
 	// Start starts a process.
 	Start func(process.Spec) (*process.Process, error)
 }
@@ -57,6 +60,15 @@ type Plan struct {
 	Report    api.IsolationReport
 	// Env has variables for the processes, as KEY=VALUE.
 	Env []string
+
+	memo string // the file that says that the namespaces work
+}
+
+// Forget makes the next plan try namespaces again. It is called when a process could not start.
+func (p Plan) Forget() {
+	if p.memo != "" {
+		_ = os.Remove(p.memo)
+	}
 }
 
 // optional are the aspects that are reported, but never required: what they protect is less than the

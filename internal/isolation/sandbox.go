@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,7 @@ func profile(r Request, p paths) string {
 		b.WriteString("(deny file-read* file-write*)\n(allow file-read-metadata (literal \"/\"))\n")
 		rule("allow file-read* file-map-executable", macSystem...)
 		rule("allow file-read* file-map-executable", p.readable...)
-		rule("allow file-read* file-write*", append([]string{r.Private, r.Channel}, p.writable...)...)
+		rule("allow file-read* file-write*", existingNames(r.Private, r.Channel, p.writable)...)
 		b.WriteString("(allow file-write* (literal \"/dev/null\") (literal \"/dev/tty\") (regex #\"^/dev/ttys[0-9]+$\"))\n")
 		rule("deny file-write*", p.readOnly...)
 		rule("deny file-read* file-write*", p.hidden...)
@@ -44,4 +45,9 @@ func profile(r Request, p paths) string {
 		b.WriteString("(deny signal)\n(allow signal (target same-sandbox))\n(deny mach-task-name mach-priv-task-port)\n")
 	}
 	return b.String()
+}
+
+// existingNames returns the paths that are not empty.
+func existingNames(private, channel string, writable []string) []string {
+	return slices.DeleteFunc(append([]string{private, channel}, writable...), func(p string) bool { return p == "" })
 }

@@ -110,6 +110,7 @@ func (r *Runner) createShell(p link.CreateParams, at place) error {
 	}
 	sh, err := shell.Start(c)
 	if err != nil {
+		r.isolation.Forget()
 		return err
 	}
 	return r.createdShell(p, sh, found, sh.WorkingDir())
@@ -157,6 +158,7 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 		pr.vessel = pr.pipes
 	}
 	if err != nil {
+		r.isolation.Forget()
 		return err
 	}
 	r.note(link.ExecEvent{ExecID: e.ID, State: e.state, At: e.queuedAt})

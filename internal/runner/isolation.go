@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"os"
+	"path/filepath"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/isolation"
@@ -18,7 +19,7 @@ func (r *Runner) isolate(p link.CreateParams, at *place, program string) (err er
 	q := isolation.Request{
 		Isolation: *p.Params.Isolation, BestEffort: p.Params.IsolationMode == api.LimitsBestEffort,
 		WorkingDir: at.cwd, Home: cmp.Or(envValue(at.env, "HOME"), "/"), Secrets: p.Secrets, Start: r.cfg.Start,
-		Private: r.cfg.Dir + "/private",
+		Private: r.cfg.Dir + "/private", Memo: filepath.Join(filepath.Dir(r.cfg.Dir), "isolation"),
 	}
 	if dir := p.Limits.SpillDir; dir != "" {
 		q.Private = link.PrivateDir(dir, r.cfg.SessionID)
