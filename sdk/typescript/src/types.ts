@@ -2126,7 +2126,7 @@ export interface SessionLimits extends LimitReport {
 
 /** An aspect of isolation that is in force. */
 export interface EnforcedAspect {
-  /** files, paths, tmp, sockets, network, processes, signals, process_list or privileges */
+  /** files, paths, attributes, tmp, sockets, network, processes, signals, process_list or privileges */
   aspect: string;
   /**
    * Enforce the aspect together: landlock, mount-namespace, network-namespace, proc, seccomp,

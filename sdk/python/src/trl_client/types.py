@@ -3291,7 +3291,9 @@ class EnforcedAspect:
     """An aspect of isolation that is in force."""
 
     aspect: str = ""
-    """files, paths, tmp, sockets, network, processes, signals, process_list or privileges"""
+    """files, paths, attributes, tmp, sockets, network, processes, signals, process_list or
+    privileges
+    """
 
     mechanisms: list[str] = field(default_factory=list)
     """Enforce the aspect together: landlock, mount-namespace, network-namespace, proc, seccomp,
