@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -230,13 +231,23 @@ func (m Mount) mount(tty string) error {
 	return unix.MountSetattr(-1, at, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
 }
 
+// openReal opens a path that has no symbolic links. All paths of an Isolation are real when it is
+// made; a link that appears later is one with which the session tries to get out.
+func openReal(path string) (int, error) {
+	return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+}
+
 // bind mounts a file or directory, and makes the place for it.
 func bind(from, at string) error {
-	var st unix.Stat_t
-	if err := unix.Stat(from, &st); err != nil {
+	fd, err := openReal(from)
+	if err != nil {
 		return err
 	}
-	var err error
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err != nil {
+		return err
+	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		err = os.MkdirAll(at, 0o755)
 	} else if err = makeParents(at); err == nil {
@@ -250,7 +261,7 @@ func bind(from, at string) error {
 	if err != nil {
 		return err
 	}
-	return unix.Mount(from, at, "", unix.MS_BIND|unix.MS_REC, "")
+	return unix.Mount("/old/proc/self/fd/"+strconv.Itoa(fd), at, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
 func makeParents(path string) error {
@@ -436,7 +447,7 @@ func (i *Isolation) landlock() (what string, err error) {
 }
 
 func addRule(ruleset int, r Rule, all uint64) error {
-	fd, err := unix.Open(r.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := openReal(r.Path)
 	if err == unix.ENOENT || err == unix.EACCES {
 		return nil // what is not there needs no rule
 	}

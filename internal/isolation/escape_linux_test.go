@@ -504,3 +504,50 @@ func attackOnce(t *testing.T, dir string) {
 		t.Errorf("the secret is now %q, %v", got, err)
 	}
 }
+
+// A program that replaces a listed path by a link does not lead the next process out.
+func TestLinkInPlaceOfPath(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, secret := dir+"/work", dir+"/secret"
+	for _, d := range []string{work + "/a/b", secret, dir + "/home"} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reaper := process.NewReaper()
+	defer reaper.Close()
+	for _, without := range []bool{false, true} {
+		isolation.NoNamespaces(without)
+		plan, err := isolation.NewPlan(isolation.Request{
+			Isolation:  api.Isolation{Files: api.FilesWorkspace, Writable: []string{work + "/a/b"}},
+			BestEffort: true, WorkingDir: work, Home: dir + "/home", Private: dir + "/private", Start: reaper.Start,
+		})
+		isolation.NoNamespaces(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Rename(work+"/a", work+"/z"), os.Mkdir(work+"/a", 0o700), os.Symlink("../../secret", work+"/a/b")); err != nil {
+			t.Fatal(err)
+		}
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := confine.Start(reaper.Start, process.Spec{
+			Path: "/bin/sh", Args: []string{"sh", "-c", "echo x >" + work + "/a/b/x; echo x >" + secret + "/x"}, Dir: work, Files: []*os.File{null, null, null},
+		}, &confine.Confinement{Isolation: plan.Isolation})
+		if err == nil {
+			<-p.Done()
+		}
+		null.Close()
+		if entries, err := os.ReadDir(secret); err != nil || len(entries) > 0 {
+			t.Errorf("without namespaces %v: %v, %v", without, entries, err)
+		}
+		if err := errors.Join(os.RemoveAll(work+"/a"), os.Rename(work+"/z", work+"/a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -162,6 +162,14 @@ func (r *Request) resolve() (p paths, err error) {
 		}
 	}
 	granted := slices.Concat(p.writable, p.readable)
+	// Whatever can write there could replace what the runner and the daemon use.
+	for _, w := range p.writable {
+		for _, s := range append(slices.Clone(r.Secrets), r.Channel) {
+			if s != "" && inside(s, w) {
+				return p, api.InvalidParam("isolation.writable", "%q contains %q, which belongs to the daemon", w, s)
+			}
+		}
+	}
 	secrets := slices.Clone(r.Secrets)
 	for _, name := range homeSecrets {
 		secrets = append(secrets, filepath.Join(home, name))

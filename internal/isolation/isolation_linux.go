@@ -180,12 +180,10 @@ func (r *Request) plan(p paths, version int, namespaces uintptr, why error) Plan
 }
 
 func (r *Request) reportFiles(plan *Plan, p paths, version int, view bool, noNamespaces string) {
-	const noLandlock = "needs Landlock (Linux 5.13 or later, with landlock among the lsm= of the kernel) or namespaces"
+	const noLandlock = "needs Landlock (Linux 5.13 or later, with landlock among the lsm= of the kernel)"
 	switch {
 	case view && version > 0:
 		plan.enforced(api.AspectFiles, mechanismLandlock, mechanismMount)
-	case view:
-		plan.enforced(api.AspectFiles, mechanismMount)
 	case version >= 3:
 		plan.enforced(api.AspectFiles, mechanismLandlock)
 	case version > 0:

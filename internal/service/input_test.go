@@ -82,11 +82,8 @@ func TestOlderRunner(t *testing.T) {
 	servicetest.InWith(t, session.Config{RecordingsDir: t.TempDir()}, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
 		st := servicetest.Stream(t, s, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: servicetest.Create(t, s, api.SessionCreateParams{Name: "old"}), Command: "x"}})
 		servicetest.WantLines(t, servicetest.All(t, st), `1 stdout@0 "a"`, `2 stdout@1 "b"`, "3 exit 4")
-		some := int64(100)
-		_, err := s.SessionCreate(t.Context(), api.SessionCreateParams{Name: "new", Limits: &api.Limits{Pids: &some}})
-		testkit.WantError(t, err, api.CodeRuntimeUnavailable, `session "new": its runner (version memory) is older and cannot enforce limits`)
-		_, err = s.ExecRun(t.Context(), api.ExecParams{SessionID: "old", Command: "x", Limits: &api.CommandLimits{Pids: &some}})
-		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "cannot enforce limits")
+		_, err := s.SessionCreate(t.Context(), api.SessionCreateParams{Name: "new", Isolation: &api.Isolation{Processes: api.ProcessesOwn}})
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, `session "new": its runner (version memory) is older and cannot isolate a session`)
 		if left := rt.Runners(); len(left) != 1 {
 			t.Errorf("%d runners", len(left))
 		}

@@ -43,19 +43,13 @@ func TestCommandRunsOnceOverABrokenLink(t *testing.T) {
 
 // TestOlderRunnerIsNotAskedForLater: a call that its protocol does not have is not sent to it.
 func TestOlderRunnerIsNotAskedForLater(t *testing.T) {
-	rt := &sessiontest.Runtime{Command: untilCancelled, OnStart: func(r *sessiontest.Runner) error { r.Protocol = link.Usage.Since - 1; return nil }}
+	var runner *sessiontest.Runner
+	rt := &sessiontest.Runtime{OnStart: func(r *sessiontest.Runner) error { r.Protocol, runner = link.MinProtocol, r; return nil }}
 	in(t, session.Config{}, rt, func(t *testing.T, w world) {
-		id := w.create(api.SessionCreateParams{}).SessionID
-		_, err := w.get(id).Start(t.Context(), api.ExecParams{Command: "hang"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = w.get(id).Usage(t.Context())
-		testkit.WantError(t, err, api.CodeRuntimeUnavailable, `its runner (version memory) is older and cannot answer the call usage; create a new session`)
-		_, err = w.get(id).Start(t.Context(), api.ExecParams{Command: "true", Limits: &api.CommandLimits{}})
-		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "is older and cannot enforce limits")
-		if n, starts := rt.Runner(id).Asked(link.Usage.Name), rt.Runner(id).Asked(link.ExecStart.Name); n != 0 || starts != 1 {
-			t.Errorf("it was asked for its usage %d times and for %d commands", n, starts)
+		_, err := w.Create(t.Context(), api.SessionCreateParams{Isolation: &api.Isolation{Profile: api.ProfileWorkspace}})
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, `its runner (version memory) is older and cannot isolate a session; create a new session`)
+		if n := runner.Asked(link.Create.Name); n != 0 {
+			t.Errorf("it was asked to create the session %d times", n)
 		}
 	})
 }
