@@ -33,7 +33,7 @@ for (const name of ['index.html', 'icon.svg', 'manifest.webmanifest']) writeFile
 
 // The licences of everything that is in the files.
 const packages = Object.keys(JSON.parse(readFileSync(join(here, 'package.json'), 'utf8')).devDependencies)
-  .filter((n) => n.startsWith('@xterm/') || n.includes('preact')).concat('@preact/signals-core').sort();
+  .filter((n) => n.startsWith('@xterm/') || n.includes('preact') || n === 'marked').concat('@preact/signals-core').sort();
 const licences = packages.map((name) => {
   const dir = join(here, 'node_modules', name);
   const file = readdirSync(dir).find((f) => /^licen[cs]e/i.test(f));
@@ -44,7 +44,8 @@ writeFileSync(join(out, 'licenses.txt'), licences.join('\n' + '-'.repeat(70) + '
 
 // The page branches on the names of events; a build that lost one would show old states for ever.
 const app = readFileSync(join(out, 'app.js'), 'utf8');
-for (const name of ['session.created', 'session.running', 'session.idle', 'session.terminated', 'session.unreachable', 'session.reachable', 'exec.exited']) {
+for (const name of ['session.created', 'session.running', 'session.idle', 'session.terminated', 'session.unreachable', 'session.reachable', 'exec.exited',
+  'dialogue.request_opened', 'dialogue.request_closed', 'dialogue.ended', 'dialogue.removed']) {
   if (!app.includes(`"${name}"`)) throw new Error(`${name}: is not in app.js`);
 }
 

@@ -3,13 +3,20 @@ import { useEffect, useState } from 'preact/hooks';
 import { render } from 'preact';
 import { kickAll } from './net/conn.js';
 import { logIn, me, refreshMe } from './net/login.js';
+import { dialogueCount, waiting } from './net/dialogues.js';
 import { control, epoch, mayWrite, sessionCount, start } from './net/sessions.js';
-import { Empty, plain, Questions, Toasts } from './ui/parts.js';
+import { Empty, Questions, Toasts } from './ui/parts.js';
 import { Keys, overlay, Palette, shortcuts } from './ui/palette.js';
 import { isDark, prefer } from './ui/prefs.js';
 import { route } from './ui/route.js';
+import { DaemonPage } from './views/daemon.js';
+import { DialoguePage } from './views/dialogue.js';
+import { DialoguesPage, NewDialogue } from './views/dialogues.js';
+import { EventsPage } from './views/events.js';
+import { InspectorPage } from './views/inspector.js';
 import { LogPage } from './views/log.js';
 import { LoginPage } from './views/login.js';
+import { InboxPage } from './views/requests.js';
 import { SessionPage } from './views/session.js';
 import { NewSession, SessionsPage } from './views/sessions.js';
 import { SettingsPage } from './views/settings.js';
@@ -67,7 +74,10 @@ function View() {
     case 's': return path[1] ? <SessionPage key={path[1]} id={path[1]} tab={path[2]} /> : <SessionsPage />;
     case 'x': return path[1] ? <LogPage key={path[1]} id={path[1]} /> : <SessionsPage />;
     case 'settings': return <SettingsPage />;
-    case 'd': return <Empty><h2>Dialogues</h2><p>The page does not show conversations yet. Use the command line:</p><pre>trl chat{path[1] ? ` --dialogue ${plain(path[1])}` : ''}</pre><p><a href="#/">All sessions</a></p></Empty>;
+    case 'inbox': return <InboxPage />;
+    case 'events': return <EventsPage />;
+    case 'daemon': return <DaemonPage />;
+    case 'd': return !path[1] ? <DialoguesPage /> : path[2] === 'raw' ? <InspectorPage key={path[1]} id={path[1]} /> : <DialoguePage key={path[1]} id={path[1]} item={path[2] === 'i' ? path[3] : undefined} />;
     default: return <Empty><h2>There is no such page</h2><p><a href="#/">All sessions</a></p></Empty>;
   }
 }
@@ -79,7 +89,8 @@ function App() {
     return () => removeEventListener('keydown', shortcuts);
   }, []);
   useEffect(() => { if (who) begin(); }, [who]);
-  useEffect(() => { document.title = who ? `TRL · ${who.host}` : 'TRL'; }, [who]);
+  const asks = waiting.value.length;
+  useEffect(() => { document.title = (asks ? `(${asks}) ` : '') + (who ? `TRL · ${who.host}` : 'TRL'); }, [who, asks]);
   // After a reconnect the daemon may be another one.
   const n = epoch.value;
   useEffect(() => { if (n > 1) void refreshMe().catch(() => undefined); }, [n]);
@@ -95,6 +106,10 @@ function App() {
         <span class="dim clip host">{who?.host}</span>
         <nav aria-label="Main">
           <a href="#/" aria-current={at === undefined || at === 's' || at === 'x' ? 'page' : undefined}>Sessions <span class="count">{sessionCount.value}</span></a>
+          <a href="#/d" aria-current={at === 'd' ? 'page' : undefined}>Dialogues <span class="count">{dialogueCount.value}</span></a>
+          <a href="#/inbox" aria-current={at === 'inbox' ? 'page' : undefined}>Inbox {asks > 0 && <span class="count asks">{asks}<span class="hidden"> {asks === 1 ? 'request waits' : 'requests wait'}</span></span>}</a>
+          <a class="wide-only" href="#/events" aria-current={at === 'events' ? 'page' : undefined}>Events</a>
+          <a class="wide-only" href="#/daemon" aria-current={at === 'daemon' ? 'page' : undefined}>Health</a>
           <a href="#/settings" aria-current={at === 'settings' ? 'page' : undefined}>Settings</a>
         </nav>
         <span class="grow" />
@@ -107,6 +122,7 @@ function App() {
       {overlay.value === 'palette' && <Palette />}
       {overlay.value === 'keys' && <Keys />}
       <NewSession />
+      <NewDialogue />
       <Questions />
       <Toasts />
       {who === null && <div class="cover"><LoginPage over={true} /></div>}

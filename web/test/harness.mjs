@@ -47,7 +47,7 @@ export class Daemon {
     this.dir = dir;
     this.port = port;
     this.base = `http://127.0.0.1:${port}`;
-    const env = { ...process.env, TRL_SOCKET: join(dir, 's'), TRL_STATE_DIR: join(dir, 'state'), TRL_RUNTIME_DIR: join(dir, 'run'), TRL_CONFIG: join(dir, 'none.toml'), HOME: dir, PS1: '$ ' };
+    const env = { ...process.env, TRL_SOCKET_PATH: join(dir, 's'), TRL_STATE_DIR: join(dir, 'state'), TRL_RUNTIME_DIR: join(dir, 'run'), TRL_CONFIG: join(dir, 'none.toml'), HOME: dir, PS1: '$ ' };
     writeFileSync(env.TRL_CONFIG, ''); // not the one of the person who tests
     delete env.DISPLAY;
     delete env.TRL_AUTH_TOKEN;
@@ -90,6 +90,28 @@ export class Daemon {
     rmSync(this.dir, { recursive: true, force: true });
   }
 }
+
+let agent;
+/** Builds the program that stands for a coding agent, once. */
+export function fakeAgent() {
+  if (!agent) {
+    const dir = mkdtempSync(join(tmpdir(), 'trlw-agent-'));
+    agent = join(dir, 'fakeagent');
+    execFileSync('go', ['build', '-o', agent, './tests/dialogue/fakeagent'], { cwd: root, stdio: 'inherit' });
+    process.on('exit', () => rmSync(dir, { recursive: true, force: true }));
+  }
+  return agent;
+}
+
+/** A line of Claude Code, for the command raw of the agent. */
+export const line = (o) => 'raw ' + JSON.stringify(o).replaceAll(';', '\\u003b');
+let made = 0;
+/** The line that starts a tool, also below another call, and its id. */
+export function use(name, input, { parent = null, id = `toolu_${++made}` } = {}) {
+  return { id, line: line({ type: 'assistant', parent_tool_use_id: parent, message: { id: `msg_${++made}`, role: 'assistant', model: 'm', content: [{ type: 'tool_use', id, name, input }] } }) };
+}
+export const says = (text, parent = null) => line({ type: 'assistant', parent_tool_use_id: parent, message: { id: `msg_${++made}`, role: 'assistant', model: 'm', content: [{ type: 'text', text }] } });
+export const gives = (id, content, { parent = null, failed = false } = {}) => line({ type: 'user', parent_tool_use_id: parent, message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content, is_error: failed }] } });
 
 export async function browser() {
   return chromium.launch({ executablePath: browserPath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [], timeout: 120_000 });

@@ -133,8 +133,11 @@ export class Conn {
     return this.send(method, params, push) as Promise<StreamStart>;
   }
 
-  /** Stops listening to a stream; the daemon goes on until the connection ends. */
-  ignore(stream: string): void { this.streams.delete(stream); }
+  /** Ends a stream; none of its pushes is delivered any more. */
+  end(stream: string): void {
+    this.streams.delete(stream);
+    this.call('stream.close', { stream_id: stream }).catch(() => undefined);
+  }
 
   /** Drops the connection and makes a new one. */
   restart(): void { this.ws?.close(); }

@@ -17,7 +17,7 @@ let changes = new Map<string, SessionInfo | null>();
 let frame = 0;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Calls f for every event of a session or a command, until the returned function is called. */
+/** Calls f for every event of a session, a command or a dialogue, until the returned function is called. */
 export function onEvent(f: Listener): () => void {
   listeners.add(f);
   return () => listeners.delete(f);
@@ -76,10 +76,13 @@ async function work(): Promise<void> {
 function receive(p: Push): void {
   const id = p.session_id;
   if (p.type === 'missed') {
-    void list(control);
+    void refresh(control).catch(() => undefined);
     return;
   }
-  if (!id) return;
+  if (p.dialogue_id || !id) {
+    for (const f of listeners) f(p);
+    return;
+  }
   const s = known(id);
   if (s) {
     const at = p.at ?? s.last_activity;
@@ -110,6 +113,15 @@ async function list(c: Conn): Promise<void> {
   loaded.value = true;
 }
 
+const lists = new Set<(c: Conn) => Promise<void>>();
+
+/** Adds a list that is read after every connect, and when events were missed. */
+export function onConnect(f: (c: Conn) => Promise<void>): void { lists.add(f); }
+
+async function refresh(c: Conn): Promise<void> {
+  await Promise.all([list(c), ...[...lists].map((f) => f(c))]);
+}
+
 /** The connection for calls and events. */
 export let control: Conn;
 /** Grows with every connection of the control socket, for what must be read again. */
@@ -120,7 +132,7 @@ export function start(): void {
     void (async () => {
       try {
         await c.stream('event.subscribe', {}, receive);
-        await list(c);
+        await refresh(c);
         for (const id of dirty) ask(id);
         epoch.value++;
         kickAll();

@@ -1,11 +1,14 @@
 // The command palette and the list of keys.
 import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
+import { dialogues, nameOf, waiting } from '../net/dialogues.js';
 import { mayWrite, sessions } from '../net/sessions.js';
+import { interruptHere } from '../views/dialogue.js';
+import { doing, starting } from '../views/dialogues.js';
 import { creating, title, what } from '../views/sessions.js';
 import { Modal, plain } from './parts.js';
 import { isDark, prefer, prefs } from './prefs.js';
-import { go } from './route.js';
+import { go, route } from './route.js';
 
 export const overlay = signal<'' | 'palette' | 'keys'>('');
 
@@ -14,11 +17,22 @@ interface Action { name: string; hint: string; run(): void }
 function actions(): Action[] {
   const list: Action[] = [
     { name: 'Sessions', hint: 'g s', run: () => go() },
-    { name: 'Settings, logins and the daemon', hint: 'g h', run: () => go('settings') },
+    { name: 'Dialogues', hint: 'g d', run: () => go('d') },
+    { name: 'Inbox', hint: waiting.value.length ? `${waiting.value.length} wait · g i` : 'g i', run: () => go('inbox') },
+    { name: 'Events', hint: 'g e', run: () => go('events') },
+    { name: 'Health of the daemon', hint: 'g h', run: () => go('daemon') },
+    { name: 'Settings and logins', hint: 'g ,', run: () => go('settings') },
     { name: isDark() ? 'Light colours' : 'Dark colours', hint: '', run: () => prefer({ theme: isDark() ? 'light' : 'dark' }) },
     { name: 'Keyboard shortcuts', hint: '?', run: () => (overlay.value = 'keys') },
   ];
+  if (mayWrite.value) list.push({ name: 'New dialogue', hint: 'an agent', run: () => (starting.value = true) });
   if (mayWrite.value) for (const k of ['shell', 'terminal', 'program'] as const) list.push({ name: `New ${k}`, hint: '', run: () => (creating.value = k) });
+  const here = route.value.path[0] === 'd' ? dialogues.value.get(route.value.path[1] ?? '') : undefined;
+  if (here) {
+    list.push({ name: 'Stream Inspector of this dialogue', hint: 'i', run: () => go('d', here.dialogue_id, 'raw') });
+    if (mayWrite.value && (here.state === 'running' || here.state === 'requires_action')) list.push({ name: 'Interrupt this dialogue', hint: '.', run: interruptHere });
+  }
+  for (const d of dialogues.value.values()) list.push({ name: `Open ${nameOf(d)}`, hint: plain(`${d.agent} ${doing(d)}`), run: () => go('d', d.dialogue_id) });
   for (const s of sessions.value.values()) list.push({ name: `Open ${title(s)}`, hint: plain(what(s)), run: () => go('s', s.session_id) });
   return list;
 }
@@ -45,16 +59,16 @@ export function Palette() {
           if (e.key === 'Enter') { e.preventDefault(); run(list[index]); }
         }} />
       <ul id="choices" role="listbox" aria-label="Choices" class="choices">
-        {list.map((a, i) => <li key={a.name} id={'choice-' + i} role="option" aria-selected={i === index} onClick={() => run(a)}><span class="clip">{plain(a.name)}</span><span class="dim clip">{a.hint}</span></li>)}
+        {list.map((a, i) => <li key={a.name + i} id={'choice-' + i} role="option" aria-selected={i === index} onClick={() => run(a)}><span class="clip">{plain(a.name)}</span><span class="dim clip">{a.hint}</span></li>)}
       </ul>
     </Modal>
   );
 }
 
 const table: [string, string][] = [
-  ['Ctrl+K', 'command palette (Ctrl+Alt+K in a terminal)'], ['/', 'filter or search here'], ['g s', 'sessions'], ['g h', 'settings and daemon'], ['j k ↑ ↓', 'move in the list'], ['Enter o', 'open'],
+  ['Ctrl+K', 'command palette (Ctrl+Alt+K in a terminal)'], ['/', 'filter or search here'], ['g s', 'sessions'], ['g d', 'dialogues'], ['g i', 'inbox'], ['g e', 'events'], ['g h', 'health'], ['g ,', 'settings'], ['j k ↑ ↓', 'move in the list'], ['Enter o', 'open'],
   ['r', 'rename the session'], ['K', 'end the session'], ['c', 'new session'], ['[ ]', 'previous, next session'], ['Ctrl+Alt+← or Esc', 'leave the terminal'], ['Ctrl+Alt+F', 'find in the terminal'],
-  ['Ctrl+Alt+R', 'screen reader mode'], ['Ctrl+Alt+S', 'take the size'], ['Ctrl+Shift+C / V', 'copy, paste'], ['?', 'this list'],
+  ['Ctrl+Alt+R', 'screen reader mode'], ['Ctrl+Alt+S', 'take the size'], ['Ctrl+Shift+C / V', 'copy, paste'], ['g r', 'the open request'], ['y a n e', 'allow, always, deny, edit the request that has the focus'], ['.', 'interrupt the agent'], ['m', 'write a message'], ['u U', 'unfold a tool call, all'], ['i', 'Stream Inspector at this item'], ['f End', 'newest item'], ['?', 'this list'],
 ];
 
 export function Keys() {
@@ -79,7 +93,7 @@ export function shortcuts(e: KeyboardEvent): void {
   const after = Date.now() - prefix < 1500 ? 'g' : '';
   prefix = 0;
   const run: Record<string, () => void> = {
-    gs: () => go(), gh: () => go('settings'), '?': () => (overlay.value = 'keys'), c: () => { if (mayWrite.value) creating.value = 'shell'; },
+    gs: () => go(), gd: () => go('d'), gi: () => go('inbox'), ge: () => go('events'), gh: () => go('daemon'), 'g,': () => go('settings'), gr: () => document.querySelector<HTMLElement>('.ask')?.focus(), '.': interruptHere, '?': () => (overlay.value = 'keys'), c: () => { if (!mayWrite.value) return; if (route.value.path[0] === 'd') starting.value = true; else creating.value = 'shell'; },
     '/': () => document.querySelector<HTMLInputElement>('input.filter')?.focus(), '[': () => step(-1), ']': () => step(1), g: () => (prefix = Date.now()),
   };
   const f = run[after + e.key];

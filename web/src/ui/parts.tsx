@@ -116,8 +116,8 @@ export function Virtual(p: {
   );
 }
 
-const shapes: Record<string, string> = { running: '●', idle: '◐', creating: '◌', terminated: '○', queued: '◌', exited: '○', closed: '○', unreachable: '▲' };
-const words: Record<string, string> = { terminated: 'ended', closed: 'ended', exited: 'ended' };
+const shapes: Record<string, string> = { running: '●', idle: '◐', creating: '◌', terminated: '○', queued: '◌', exited: '○', closed: '○', unreachable: '▲', starting: '◌', requires_action: '◆', error: '▲', ended: '○' };
+const words: Record<string, string> = { terminated: 'ended', closed: 'ended', exited: 'ended', requires_action: 'asks' };
 
 /** A state as a word and a shape, never as a colour alone. */
 export function StateMark({ state }: { state: string }) {
@@ -158,6 +158,11 @@ export function ago(at: string | undefined): string {
 /** Text of programs and strangers: marks that turn the direction of writing are shown, not obeyed. */
 export function plain(s: string): string {
   return s.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, '�');
+}
+
+/** The same for texts of several lines: line ends and tabs stay. */
+export function lines(s: string): string {
+  return s.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, (c) => (c === '\r' ? '' : '�'));
 }
 
 export async function copyText(text: string): Promise<void> {

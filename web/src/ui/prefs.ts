@@ -1,10 +1,10 @@
 // What a person prefers, in this browser.
 import { effect, signal } from '@preact/signals';
 
-export interface Prefs { theme: 'auto' | 'dark' | 'light'; font: number; contrast: boolean; keys: boolean; plain: boolean; line: 'auto' | 'on' | 'off' }
+export interface Prefs { theme: 'auto' | 'dark' | 'light'; font: number; contrast: boolean; keys: boolean; plain: boolean; line: 'auto' | 'on' | 'off'; notify: boolean }
 
 const NAME = 'trl.prefs';
-const standard: Prefs = { theme: 'auto', font: 14, contrast: false, keys: true, plain: false, line: 'auto' };
+const standard: Prefs = { theme: 'auto', font: 14, contrast: false, keys: true, plain: false, line: 'auto', notify: false };
 
 function stored(): Prefs {
   try {

@@ -1,9 +1,9 @@
-// Preferences of this browser, the logins, and the daemon.
+// Preferences of this browser, and the logins.
 import { useEffect, useState } from 'preact/hooks';
-import type { SystemInfoResult, SystemStatsResult, WebLogin } from '../../../sdk/typescript/src/types.js';
+import type { WebLogin } from '../../../sdk/typescript/src/types.js';
 import { logOut, me } from '../net/login.js';
 import { control, epoch, mayWrite } from '../net/sessions.js';
-import { ago, askFirst, attempt, bytes, duration, plain } from '../ui/parts.js';
+import { ago, askFirst, attempt, plain } from '../ui/parts.js';
 import { prefer, prefs, type Prefs } from '../ui/prefs.js';
 
 export function SettingsPage() {
@@ -26,7 +26,8 @@ export function SettingsPage() {
       {check('plain', 'Draw terminals without WebGL')}
       {check('keys', 'Keyboard shortcuts')}
       <Logins />
-      <Daemon />
+      <h2>The daemon</h2>
+      <p><a href="#/daemon">Health, limits and places of the daemon</a></p>
     </section>
   );
 }
@@ -60,26 +61,4 @@ function browser(agent: string): string {
   const name = /(Firefox|Edg|OPR|Chrome|Safari)\/(\d+)/.exec(agent);
   const system = /(Android|iPhone|iPad|Windows|Mac OS X|Linux)/.exec(agent);
   return name ? `${{ Edg: 'Edge', OPR: 'Opera' }[name[1]!] ?? name[1]} ${name[2]}${system ? ` on ${system[1]}` : ''}` : agent || 'unknown browser';
-}
-
-function Daemon() {
-  const [info, setInfo] = useState<SystemInfoResult>();
-  const [stats, setStats] = useState<SystemStatsResult>();
-  useEffect(() => {
-    void control.call<SystemInfoResult>('system.info').then(setInfo, () => undefined);
-    void control.call<SystemStatsResult>('system.stats').then(setStats, () => undefined);
-  }, [epoch.value]);
-  if (!info || !stats) return null;
-  const facts: [string, string][] = [
-    ['version', info.version], ['machine', `${me.value?.host ?? ''} (${info.os} ${info.arch})`], ['process', String(info.pid)], ['up for', duration(stats.uptime_s * 1000)],
-    ['sessions', String(stats.active_sessions)], ['commands run', String(stats.total_commands_run)], ['memory', bytes(stats.memory_rss_bytes)], ['connections', String(stats.connections)],
-    ['settings', info.config_file ?? ''],
-  ];
-  return (
-    <>
-      <h2>The daemon</h2>
-      <dl class="facts">{facts.filter(([, v]) => v).map(([k, v]) => <><dt key={k}>{k}</dt><dd key={k + '='}>{plain(v)}</dd></>)}</dl>
-      <details><summary>Limits</summary><dl class="facts">{Object.entries(info.limits).sort().map(([k, v]) => <><dt key={k}>{k}</dt><dd key={k + '='}>{v}</dd></>)}</dl></details>
-    </>
-  );
 }

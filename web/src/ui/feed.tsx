@@ -1,0 +1,166 @@
+// A list of rows of any height, of which only those near the view are in the document. What is read
+// stays where it is when rows above it appear, disappear or turn out to have another height. At its
+// end the list sticks to the end.
+import type { ComponentChildren, VNode } from 'preact';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+
+export interface FeedHandle {
+  /** Goes to the end and stays there. */
+  end(): void;
+  /** Shows a row at the top of the view. */
+  show(key: string): void;
+  /** Moves the focus by rows. */
+  step(by: number): void;
+}
+
+const OVER = 700; // pixels of rows beyond the view
+const GUESS = 56; // height of a row that was never drawn
+const NEAR = 48; // this close to the end counts as the end
+
+const rowsIn = (list: HTMLElement) => [...list.children] as HTMLElement[];
+
+export function Feed(p: {
+  keys: readonly string[]; row(key: string): ComponentChildren; label: string; live: boolean; handle(h: FeedHandle | null): void;
+  top?(): void; bottom?(): void; stuck?(s: boolean): void; header?: ComponentChildren; busy?: boolean;
+}) {
+  const box = useRef<HTMLDivElement>(null);
+  const inner = useRef<HTMLDivElement>(null);
+  const heights = useRef(new Map<string, number>());
+  const drawn = useRef(new Map<string, VNode>());
+  const view = useRef({ stick: p.live, key: '', delta: 0, top: -1 });
+  const [, tick] = useState(0);
+  const props = useRef(p);
+  props.current = p;
+
+  const height = (i: number) => heights.current.get(p.keys[i]!) ?? GUESS;
+  const n = p.keys.length;
+  const tall = box.current?.clientHeight ?? 800;
+  const v = view.current;
+  if (!p.live) v.stick = false;
+  let first: number;
+  let last: number;
+  const at = v.stick ? -1 : p.keys.indexOf(v.key);
+  if (v.stick || (at < 0 && !v.key)) {
+    first = last = n;
+    if (!v.stick) first = last = 0;
+    for (let y = 0; v.stick && first > 0 && y < tall + OVER; ) y += height(--first);
+    for (let y = 0; !v.stick && last < n && y < tall + OVER; last++) y += height(last);
+  } else {
+    let from = at;
+    let y0 = v.delta;
+    if (from < 0) { // the row has gone: the one at the same place
+      from = 0;
+      for (let y = 0; from < n - 1 && y + height(from) < v.top; from++) y += height(from);
+      v.key = p.keys[from] ?? '';
+      y0 = v.delta = 0;
+    }
+    first = last = from;
+    for (let y = y0; first > 0 && y > -OVER; ) y -= height(--first);
+    for (let y = y0; last < n && y < tall + OVER; last++) y += height(last);
+  }
+  let above = 0;
+  let under = 0;
+  for (let i = 0; i < first; i++) above += height(i);
+  for (let i = last; i < n; i++) under += height(i);
+
+  const rowOf = (key: string) => inner.current?.querySelector<HTMLElement>(`:scope > [data-key="${CSS.escape(key)}"]`) ?? null;
+
+  const settle = () => {
+    const b = box.current;
+    const list = inner.current;
+    if (!b || !list) return;
+    const s = view.current;
+    const rows = rowsIn(list);
+    for (const el of rows) heights.current.set(el.dataset['key']!, el.offsetHeight);
+    if (s.stick) b.scrollTop = b.scrollHeight;
+    else {
+      const el = rowOf(s.key);
+      if (el) b.scrollTop = el.offsetTop - s.delta;
+    }
+    s.top = b.scrollTop;
+    const head = rows[0];
+    const tail = rows[rows.length - 1];
+    const keys = props.current.keys;
+    const openTop = head && head.dataset['key'] !== keys[0] && head.offsetTop > b.scrollTop - OVER / 3;
+    const openEnd = tail && tail.dataset['key'] !== keys[keys.length - 1] && tail.offsetTop + tail.offsetHeight < b.scrollTop + b.clientHeight + OVER / 3;
+    if (openTop || openEnd) tick((x) => x + 1);
+    if (head?.dataset['key'] === keys[0] && b.scrollTop < 600) props.current.top?.();
+    if (tail?.dataset['key'] === keys[keys.length - 1] && b.scrollHeight - b.scrollTop - b.clientHeight < 600) props.current.bottom?.();
+  };
+
+  const scrolled = () => {
+    const b = box.current!;
+    const s = view.current;
+    if (Math.abs(b.scrollTop - s.top) < 1) return; // the page itself did it
+    const up = b.scrollTop < s.top;
+    const far = b.scrollHeight - b.scrollTop - b.clientHeight;
+    const was = s.stick;
+    if (far <= NEAR) s.stick = props.current.live;
+    else if (up) s.stick = false;
+    s.top = b.scrollTop;
+    const seen = rowsIn(inner.current!).find((e) => e.offsetTop + e.offsetHeight > b.scrollTop);
+    if (seen && seen.offsetTop < b.scrollTop + b.clientHeight) {
+      s.key = seen.dataset['key']!;
+      s.delta = seen.offsetTop - b.scrollTop;
+    } else { // a jump to where nothing is drawn
+      const keys = props.current.keys;
+      let i = 0;
+      let y = 0;
+      for (; i < keys.length - 1; i++) {
+        const h = heights.current.get(keys[i]!) ?? GUESS;
+        if (y + h > b.scrollTop) break;
+        y += h;
+      }
+      s.key = keys[i] ?? '';
+      s.delta = y - b.scrollTop;
+    }
+    if (was !== s.stick) props.current.stuck?.(s.stick);
+    tick((x) => x + 1);
+  };
+
+  useLayoutEffect(settle);
+  useLayoutEffect(() => {
+    const o = new ResizeObserver(settle);
+    o.observe(box.current!);
+    o.observe(inner.current!);
+    p.handle({
+      end: () => {
+        view.current.stick = true;
+        props.current.stuck?.(true);
+        tick((x) => x + 1);
+      },
+      show: (key) => {
+        Object.assign(view.current, { stick: false, key, delta: 12 });
+        props.current.stuck?.(false);
+        tick((x) => x + 1);
+      },
+      step: (by) => {
+        const now = document.activeElement?.closest<HTMLElement>('[data-key]');
+        const keys = props.current.keys;
+        const i = now?.dataset['key'] ? keys.indexOf(now.dataset['key']) + by : by > 0 ? keys.indexOf(view.current.key) : keys.length - 1;
+        const key = keys[Math.max(0, Math.min(keys.length - 1, i))];
+        const el = key ? rowOf(key) : null;
+        el?.focus({ preventScroll: true });
+        el?.scrollIntoView({ block: 'nearest' });
+      },
+    });
+    return () => { o.disconnect(); p.handle(null); };
+  }, []);
+
+  // A row is made once and then drawn by its signals; the same vnode is not compared again.
+  const rows = [];
+  const next = new Map<string, VNode>();
+  for (let i = first; i < last; i++) {
+    const key = p.keys[i]!;
+    const made = drawn.current.get(key) ?? (<>{p.row(key)}</> as VNode);
+    next.set(key, made);
+    rows.push(<div key={key} data-key={key} class="feed-row" role="article" tabIndex={-1} aria-posinset={i + 1} aria-setsize={-1}>{made}</div>);
+  }
+  drawn.current = next;
+  return (
+    <div ref={box} class="feed" role="feed" aria-label={p.label} aria-busy={p.busy ?? false} tabIndex={0} onScroll={scrolled}>
+      {p.header}
+      <div ref={inner} class="feed-rows" role="presentation" style={{ paddingTop: `${above}px`, paddingBottom: `${under}px` }}>{rows}</div>
+    </div>
+  );
+}

@@ -1,0 +1,211 @@
+// Requests of agents as cards, in a dialogue and in the inbox.
+import { signal } from '@preact/signals';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { DialogueInfo, DialogueQuestion, DialogueRequest } from '../../../sdk/typescript/src/types.js';
+import { dialogues, dialoguesLoaded, learnDialogue, nameOf, waiting } from '../net/dialogues.js';
+import { control, mayWrite } from '../net/sessions.js';
+import { Diff } from '../ui/diff.js';
+import { Markdown } from '../ui/markdown.js';
+import { ago, Empty, lines, plain, toast } from '../ui/parts.js';
+import { coarse, prefer, prefs } from '../ui/prefs.js';
+import { href } from '../ui/route.js';
+
+/** The requests that this page has answered, so that it does not report them as answered elsewhere. */
+export const answered = new Set<string>();
+/** Requests whose answer is under way. */
+const sending = signal<ReadonlySet<string>>(new Set());
+/** Grows when a card that has the focus is answered; the dock then finds the focus a new place. */
+export const refocus = signal(0);
+
+const titles: Record<string, string> = { permission: 'asks for permission', question: 'has a question', plan: 'has a plan', elicitation: 'asks for input', dialog: 'asks' };
+
+type Answer = { decision?: 'allow' | 'deny'; message?: string; interrupt?: boolean; input?: unknown; remember?: boolean; option?: string; answers?: Record<string, string> };
+
+async function respond(dialogue: string, r: DialogueRequest, a: Answer, card: HTMLElement | null): Promise<void> {
+  const key = dialogue + r.request_id;
+  if (sending.value.has(key)) return;
+  const focused = card?.contains(document.activeElement) ?? false;
+  sending.value = new Set(sending.value).add(key);
+  answered.add(key);
+  try {
+    learnDialogue(await control.call<DialogueInfo>('dialogue.respond', { dialogue_id: dialogue, request_id: r.request_id, ...a }));
+    if (focused) refocus.value++;
+  } catch (e) {
+    answered.delete(key);
+    toast((e as Error).message, { bad: true });
+  } finally {
+    const next = new Set(sending.value);
+    next.delete(key);
+    sending.value = next;
+  }
+}
+
+/** The part of the input that a person most likely wants to change, or all of it as JSON. */
+function editable(r: DialogueRequest): { text: string; make(text: string): unknown } {
+  const input = r.input as Record<string, unknown> | undefined;
+  if (input && typeof input['command'] === 'string') return { text: input['command'], make: (command) => ({ ...input, command }) };
+  return { text: JSON.stringify(input ?? {}, null, 2), make: (s) => JSON.parse(s) as unknown };
+}
+
+export function RequestCard({ dialogue, request: r, where }: { dialogue: string; request: DialogueRequest; where?: string | undefined }) {
+  const card = useRef<HTMLElement>(null);
+  const [mode, setMode] = useState<'' | 'deny' | 'always' | 'edit'>('');
+  const [reason, setReason] = useState('');
+  const edit = editable(r);
+  const [text, setText] = useState(edit.text);
+  const [wrong, setWrong] = useState('');
+  const busy = sending.value.has(dialogue + r.request_id);
+  const answer = (a: Answer) => void respond(dialogue, r, a, card.current);
+  const always = r.options?.find((o) => o.kind === 'allow_always');
+  const may = mayWrite.value;
+  const plan = r.kind === 'plan';
+  const question = r.kind === 'question';
+  const allow = () => {
+    if (mode !== 'edit') return answer({ decision: 'allow' });
+    try {
+      answer({ decision: 'allow', input: edit.make(text) });
+    } catch (e) {
+      setWrong(`This is not JSON: ${(e as Error).message}`);
+    }
+  };
+  const keys = (e: KeyboardEvent) => {
+    if (!may || e.ctrlKey || e.altKey || e.metaKey || !prefs.value.keys) return;
+    if (e.key === 'Escape' && mode) {
+      e.preventDefault();
+      setMode('');
+      card.current?.focus();
+      return;
+    }
+    if ((e.target as Element).closest('input, textarea, select') || question) return;
+    const run: Record<string, () => void> = { y: allow, n: () => setMode('deny'), a: () => { if (always) setMode('always'); }, e: () => { if (r.editable) setMode('edit'); } };
+    if (!run[e.key]) return;
+    e.preventDefault();
+    run[e.key]!();
+  };
+  useEffect(() => {
+    if (mode) card.current?.querySelector<HTMLElement>('.ask-more textarea, .ask-more input, .ask-more .primary')?.focus();
+  }, [mode]);
+  const input = (r.input ?? {}) as Record<string, unknown>;
+  const name = where ?? 'The agent';
+  return (
+    <section ref={card} class={'ask ask-' + r.kind} data-request={r.request_id} tabIndex={-1} aria-label={`${plain(name)} ${titles[r.kind] ?? 'asks'}`} onKeyDown={keys}>
+      <header>
+        <span class="ask-mark" aria-hidden="true">◆</span>
+        <strong class="clip">{where ? <a href={href('d', dialogue)}>{plain(where)}</a> : 'The agent'} {titles[r.kind] ?? 'asks'}</strong>
+        {r.tool && !question && !plan && <span class="tool-name">{plain(r.tool)}</span>}
+        <span class="grow" /><span class="dim">{ago(r.opened_at)}</span>
+      </header>
+      {question ? <Questions r={r} answer={answer} may={may} busy={busy} /> : (
+        <>
+          <div class="ask-body">
+            {plan && typeof input['plan'] === 'string' ? <Markdown text={input['plan']} />
+              : mode === 'edit' ? null
+                : typeof input['old_string'] === 'string' ? <><p class="mono">{plain(r.subject ?? '')}</p><Diff before={input['old_string']} after={typeof input['new_string'] === 'string' ? input['new_string'] : ''} numbers={false} /></>
+                  : r.subject ? <pre class="in" tabIndex={0} aria-label="What it wants to use">{lines(r.subject)}</pre>
+                    : r.input !== undefined && <pre class="in" tabIndex={0} aria-label="Input">{lines(JSON.stringify(r.input, null, 2))}</pre>}
+            {r.title && r.title !== r.subject && !plan && <p class="wrap dim">{lines(r.title)}</p>}
+            {r.reason && <p class="wrap">Why: {lines(r.reason)}</p>}
+          </div>
+          {!may && <p class="dim">This page is read-only.</p>}
+          {mode === 'edit' && (
+            <div class="ask-more">
+              <label><span class="label">The tool gets this instead</span><textarea rows={Math.min(8, text.split('\n').length + 1)} value={text} spellcheck={false} onInput={(e) => { setText(e.currentTarget.value); setWrong(''); }} /></label>
+              {wrong && <p class="bad" role="alert">{wrong}</p>}
+            </div>
+          )}
+          {mode === 'deny' && (
+            <form class="ask-more" onSubmit={(e) => { e.preventDefault(); answer({ decision: 'deny', ...(reason ? { message: reason } : {}) }); }}>
+              <label><span class="label">{plan ? 'What should change' : 'Reason, sent to the agent (optional)'}</span><input value={reason} onInput={(e) => setReason(e.currentTarget.value)} /></label>
+              <div class="ask-buttons">
+                <button type="button" onClick={() => setMode('')}>Back</button><span class="grow" />
+                {!plan && <button type="button" class="danger" onClick={() => answer({ decision: 'deny', interrupt: true, ...(reason ? { message: reason } : {}) })}>Deny and stop</button>}
+                <button type="submit" class="primary">{plan ? 'Keep planning' : 'Deny'}</button>
+              </div>
+            </form>
+          )}
+          {mode === 'always' && always && (
+            <div class="ask-more">
+              <p class="wrap dim">{lines(always.description || always.label)}</p>
+              <div class="ask-buttons"><button onClick={() => setMode('')}>Back</button><span class="grow" /><button class="primary" onClick={() => answer({ decision: 'allow', remember: true })}>{plain(always.label || 'Allow from now on')}</button></div>
+            </div>
+          )}
+          {may && (mode === '' || mode === 'edit') && (
+            <div class="ask-buttons" aria-busy={busy}>
+              <button class="deny" onClick={() => setMode('deny')}>{plan ? 'Keep planning…' : 'Deny…'}{!coarse && <kbd>n</kbd>}</button>
+              <span class="grow" />
+              {mode === '' && r.editable && !plan && <button onClick={() => setMode('edit')}>Edit…</button>}
+              {mode === 'edit' && <button onClick={() => setMode('')}>Do not edit</button>}
+              {mode === '' && always && <button onClick={() => setMode('always')}>Always…{!coarse && <kbd>a</kbd>}</button>}
+              <button class="primary allow" onClick={allow}>{plan ? 'Approve' : mode === 'edit' ? 'Allow as edited' : 'Allow'}{!coarse && <kbd>y</kbd>}</button>
+            </div>
+          )}
+        </>
+      )}
+    </section>
+  );
+}
+
+function Questions({ r, answer, may, busy }: { r: DialogueRequest; answer(a: Answer): void; may: boolean; busy: boolean }) {
+  const [chosen, setChosen] = useState<Record<string, string[]>>({});
+  const [free, setFree] = useState<Record<string, string>>({});
+  const list = r.questions ?? [];
+  const keyOf = (q: DialogueQuestion) => q.id || q.question;
+  const value = (q: DialogueQuestion) => [...(chosen[keyOf(q)] ?? []), ...(free[keyOf(q)]?.trim() ? [free[keyOf(q)]!.trim()] : [])].join(', ');
+  const ready = list.length > 0 && list.every((q) => value(q) !== '');
+  const pick = (q: DialogueQuestion, label: string, on: boolean) => {
+    const k = keyOf(q);
+    const now = chosen[k] ?? [];
+    setChosen({ ...chosen, [k]: q.multiple ? (on ? [...now, label] : now.filter((x) => x !== label)) : [label] });
+    if (!q.multiple) setFree({ ...free, [k]: '' });
+  };
+  const submit = () => { if (ready) answer({ answers: Object.fromEntries(list.map((q) => [keyOf(q), value(q)])) }); };
+  return (
+    <form onSubmit={(e) => { e.preventDefault(); submit(); }}>
+      <div class="ask-body">
+        {list.map((q) => (
+          <fieldset key={keyOf(q)}>
+            <legend>{q.header && <span class="badge">{plain(q.header)}</span>} {lines(q.question)}</legend>
+            {(q.options ?? []).map((o) => (
+              <label key={o.label} class="choice">
+                <input type={q.multiple ? 'checkbox' : 'radio'} name={r.request_id + keyOf(q)} disabled={!may} checked={(chosen[keyOf(q)] ?? []).includes(o.label)} onChange={(e) => pick(q, o.label, e.currentTarget.checked)} />
+                <span><strong>{plain(o.label)}</strong>{o.description && o.description.toLowerCase() !== o.label.toLowerCase() && <span class="dim"> {plain(o.description)}</span>}</span>
+              </label>
+            ))}
+            <label class="choice free"><span class="dim">{q.options?.length ? 'Or' : 'Answer'}</span><input class="grow" disabled={!may} value={free[keyOf(q)] ?? ''} aria-label={`Your own answer to: ${plain(q.question)}`} placeholder="your own answer"
+              onInput={(e) => { setFree({ ...free, [keyOf(q)]: e.currentTarget.value }); if (!q.multiple && e.currentTarget.value) setChosen({ ...chosen, [keyOf(q)]: [] }); }} /></label>
+          </fieldset>
+        ))}
+      </div>
+      {may && (
+        <div class="ask-buttons" aria-busy={busy}>
+          <button type="button" class="deny" onClick={() => answer({ decision: 'deny', message: 'The user does not want to answer.' })}>Decline</button>
+          <span class="grow" /><button type="submit" class="primary allow" disabled={!ready}>Answer</button>
+        </div>
+      )}
+    </form>
+  );
+}
+
+export function InboxPage() {
+  const list = waiting.value;
+  const state = 'Notification' in window ? Notification.permission : 'denied';
+  const [, again] = useState(0);
+  const notify = async () => {
+    if (prefs.value.notify) return prefer({ notify: false });
+    if ((await Notification.requestPermission()) === 'granted') prefer({ notify: true });
+    again((n) => n + 1);
+  };
+  if (!dialoguesLoaded.value) return <Empty><p>Loading…</p></Empty>;
+  const on = prefs.value.notify && state === 'granted';
+  return (
+    <section class="page scroll inbox" aria-label="Inbox">
+      <div class="page-head">
+        <h1>Inbox</h1><span class="dim" role="status">{list.length === 0 ? '' : `${list.length} ${list.length === 1 ? 'request waits' : 'requests wait'} for you`}</span><span class="grow" />
+        {'Notification' in window && (state === 'denied' ? <span class="dim">This browser blocks notifications of this page.</span>
+          : <button class="small" aria-pressed={on} onClick={() => void notify()}>{on ? 'Notifications are on' : 'Notify me when an agent asks'}</button>)}
+      </div>
+      {list.length === 0 ? <Empty><div class="big" aria-hidden="true">✓</div><h2>Nothing waits for you</h2><p class="dim">When an agent asks for a permission or has a question, it appears here, and in the title of this page.</p><p><a href="#/d">All dialogues</a></p></Empty>
+        : list.map((w) => <RequestCard key={w.dialogue_id + w.request.request_id} dialogue={w.dialogue_id} request={w.request} where={nameOf(dialogues.value.get(w.dialogue_id) ?? { name: w.name, dialogue_id: w.dialogue_id })} />)}
+    </section>
+  );
+}

@@ -1,0 +1,80 @@
+// Pictures of every route, light and dark, on a desktop and a phone, into web/shots. They are for
+// people to look at; nothing compares them.
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { browser, Daemon, fakeAgent, gives, missing, page, root, says, until, use } from './harness.mjs';
+
+if (missing) process.exit(0);
+const out = join(root, 'web', 'shots');
+rmSync(out, { recursive: true, force: true });
+mkdirSync(out, { recursive: true });
+const d = await Daemon.start();
+const b = await browser();
+try {
+  const argv = [fakeAgent()];
+  const talk = (name, prompt, more = {}) => d.call('dialogue.create', { agent: 'claude', name, argv, working_dir: d.dir, prompt, ...more }).dialogue_id;
+  const edit = use('Edit', { file_path: '/src/app/server/conn.go', old_string: 'func (c *conn) close() error {\n\tc.mu.Lock()\n\treturn nil\n}', new_string: 'func (c *conn) close() error {\n\tc.mu.Lock()\n\tdefer c.mu.Unlock()\n\treturn errClientGone\n}' });
+  const todo = use('TodoWrite', { todos: [{ content: 'Find the test that fails', status: 'completed' }, { content: 'Fix the lock in conn.go', status: 'in_progress' }, { content: 'Run everything again', status: 'pending' }] });
+  const test = use('Bash', { command: 'make test', description: 'Run the tests' });
+  const sub = use('Agent', { description: 'find the flaky test', prompt: 'look', subagent_type: 'general-purpose' });
+  const inner = use('Agent', { description: 'read the log', prompt: 'look', subagent_type: 'general-purpose' }, { parent: sub.id });
+  const grep = use('Grep', { pattern: 'timeout', path: '/src/app' }, { parent: sub.id });
+  const read = use('Read', { file_path: '/src/app/server/conn_test.go' }, { parent: inner.id });
+  const fix = talk('fix', [
+    'say I look at the failures first.', 'think The lock is taken twice, so the second close hangs.\nI should read conn.go.', todo.line, gives(todo.id, 'ok'),
+    test.line, gives(test.id, '--- FAIL: TestClose (2.00s)\n    conn_test.go:41: close hung\n\u001b[31mFAIL\u001b[0m\tapp/server\t2.013s\nok  \tapp/client\t0.4s', { failed: true }),
+    sub.line, says('I search the tests.', sub.id), grep.line, gives(grep.id, 'conn_test.go:12\nconn_test.go:41', { parent: sub.id }), inner.line, read.line, gives(read.id, 'package server', { parent: inner.id }), gives(inner.id, 'The log has no timeout.', { parent: sub.id }), gives(sub.id, '`TestClose` is flaky: it waits for a lock.'),
+    edit.line, gives(edit.id, 'The file has been updated.'),
+    'say The close did not release its lock.\n\n## What changed\n\n| file | change |\n|---|---|\n| `conn.go` | releases the lock |\n| `conn_test.go` | *nothing* |\n\n- [x] found the reason\n- [ ] ran everything\n\n```go\ndefer c.mu.Unlock()\n```\n\nSee [the documentation](https://example.com/docs) for more.',
+    'ask Bash rm -rf build && make test',
+  ].join('; '), { tags: ['app'] });
+  talk('docs', 'say The manual is up to date.');
+  talk('colours', 'question Which colour should the button have?');
+  const ended = talk('old', 'say Done for today.');
+  talk('busy', 'say I work on it.; hang');
+  d.call('session.create', { name: 'build', shell: '/bin/sh', tags: ['ci'] });
+  d.call('session.create', { name: 'ed', kind: 'terminal', command: ['sh', '-c', 'ls -l --color=always /; exec cat'] });
+  const exec = d.call('exec.run', { session_id: 'build', command: 'seq 200; ls -l --color=always /usr' }).exec_id;
+  await until('they ask', () => d.call('dialogue.requests').requests.length === 2);
+  await until('it is idle', () => d.call('dialogue.info', { dialogue_id: ended }).state === 'idle');
+  d.call('dialogue.terminate', { dialogue_id: ended });
+  const id = (n) => d.call('session.info', { session_id: n }).session_id;
+  const routes = {
+    sessions: ['', '.tr.at'], terminal: ['s/' + id('ed'), '.screen[data-ready=yes]'], commands: ['s/' + id('build'), '.execs li'], log: ['x/' + exec, '.lines .row'], dialogues: ['d', '.tr.at'], dialogue: ['d/' + fix, '.ask'],
+    question: ['d/' + d.call('dialogue.info', { dialogue_id: 'colours' }).dialogue_id, 'fieldset'], ended: ['d/' + ended, '.end-card'], working: ['d/' + d.call('dialogue.info', { dialogue_id: 'busy' }).dialogue_id, '.live'],
+    inbox: ['inbox', '.ask >> nth=1'], inspector: ['d/' + fix + '/raw', '.raw-lines .tr'], events: ['events', '.timeline .tr'], health: ['daemon', '.stat'], settings: ['settings', 'text=Logins'],
+  };
+  const wanted = process.argv.slice(2);
+  for (const [kind, o] of Object.entries({
+    'desk-dark': { colorScheme: 'dark' }, 'desk-light': { colorScheme: 'light' },
+    'phone-dark': { colorScheme: 'dark', viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 }, 'phone-light': { colorScheme: 'light', viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 },
+  })) {
+    if (wanted.length && !wanted.some((w) => kind.startsWith(w))) continue;
+    const p = await page(b, d, o);
+    for (const [name, [route, ready]] of Object.entries(routes)) {
+      await p.goto(`${d.base}/#/${route}`);
+      await p.waitForSelector(ready);
+      if (name === 'dialogue') {
+        await p.click('.k-agent .fold');
+        await p.waitForSelector('.nested .k-agent');
+        await p.click('.nested .k-agent .fold');
+      }
+      if (name === 'inspector') {
+        await p.click('.raw-lines .rows .tr >> nth=-3');
+        await p.waitForSelector('.detail');
+      }
+      await p.waitForTimeout(300); // pictures only: fonts, and the last frame
+      await p.screenshot({ path: join(out, `${name}-${kind}.png`) });
+    }
+    await p.goto(`${d.base}/#/d`);
+    await p.click('text=New dialogue…');
+    await p.waitForTimeout(200);
+    await p.screenshot({ path: join(out, `new-dialogue-${kind}.png`) });
+    if (p.faults.length) console.log(kind, p.faults);
+    await p.context().close();
+  }
+  console.log(`the pictures are in ${out}`);
+} finally {
+  await b.close();
+  await d.stop();
+}
