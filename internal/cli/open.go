@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,11 +100,15 @@ func pageOf(ctx context.Context, c *client.Client, args []string) (string, error
 		return "", nil
 	}
 	s, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: args[0]})
-	if err == nil {
+	// The session of a dialogue is named after the dialogue's id, and the dialogue has the better page.
+	if err == nil && !slices.Contains(s.Tags, "agent-dialogue") {
 		return "/s/" + s.SessionID, nil
 	}
 	if d, other := c.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: args[0]}); other == nil {
 		return "/d/" + d.DialogueID, nil
+	}
+	if err == nil {
+		return "/s/" + s.SessionID, nil
 	}
 	return "", err
 }

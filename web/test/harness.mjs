@@ -104,7 +104,7 @@ export function fakeAgent() {
 }
 
 /** A line of Claude Code, for the command raw of the agent. */
-export const line = (o) => 'raw ' + JSON.stringify(o).replaceAll(';', '\\u003b');
+export const line = (o) => 'raw ' + JSON.stringify({ uuid: crypto.randomUUID(), ...o }).replaceAll(';', '\\u003b');
 let made = 0;
 /** The line that starts a tool, also below another call, and its id. */
 export function use(name, input, { parent = null, id = `toolu_${++made}` } = {}) {
@@ -138,6 +138,8 @@ export async function cutter(d) {
 export async function page(b, d, { to, context, base = d.base, ...options } = {}) {
   const c = context ?? (await b.newContext({ viewport: { width: 1280, height: 800 }, ...options }));
   c.setDefaultTimeout(60_000);
+  // For work on the page: its files as they are in web/dist, without a new bin/trl.
+  if (process.env.TRL_TEST_DIST) await c.route(/\/assets\//, (r) => r.fulfill({ path: join(root, 'web', 'dist', r.request().url().split('/').pop()) }));
   const p = await c.newPage();
   p.faults = [];
   p.on('pageerror', (e) => p.faults.push(String(e)));

@@ -16,6 +16,12 @@ export const dialogueCount = computed(() => [...dialogues.value.values()].filter
 
 export function nameOf(d: Pick<DialogueInfo, 'name' | 'dialogue_id'> & { title?: string }): string { return d.name || d.title || d.dialogue_id; }
 
+/** The name of a session; the session of a dialogue is named after the dialogue's id. */
+export function sessionLabel(name: string): string {
+  const d = dialogues.value.get(name);
+  return d ? nameOf(d) : name;
+}
+
 /** Takes a snapshot that a call returned. An older one than the known one is ignored. */
 export function learnDialogue(d: DialogueInfo): void {
   const known = dialogues.value.get(d.dialogue_id);

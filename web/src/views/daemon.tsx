@@ -1,7 +1,7 @@
 // The health of the daemon: what it is, what it uses, its limits, and the places it can reach.
 import { useEffect, useState } from 'preact/hooks';
 import type { RuntimeListResult, SessionUsage, SystemInfoResult, SystemStatsResult } from '../../../sdk/typescript/src/types.js';
-import { dialogues, waiting } from '../net/dialogues.js';
+import { dialogues, sessionLabel, waiting } from '../net/dialogues.js';
 import { me } from '../net/login.js';
 import { control, epoch, sessions } from '../net/sessions.js';
 import { bytes, duration, Empty, plain } from '../ui/parts.js';
@@ -46,7 +46,7 @@ export function DaemonPage() {
       <h2>Busiest sessions</h2>
       {busy.length === 0 ? <p class="dim">{usage ? 'No session is alive.' : 'Measuring…'}</p> : (
         <table class="table"><thead><tr><th scope="col">Session</th><th scope="col">CPU</th><th scope="col">Memory</th><th scope="col">Processes</th></tr></thead>
-          <tbody>{busy.map((u) => <tr key={u.session_id}><td class="clip"><a class="link" href={href('s', u.session_id)}>{plain(u.name || sessions.value.get(u.session_id)?.name || u.session_id)}</a></td><td>{u.cpu_percent === undefined ? '' : `${Math.round(u.cpu_percent)} %`}</td><td>{bytes(u.memory_bytes)}</td><td>{u.processes}</td></tr>)}</tbody></table>
+          <tbody>{busy.map((u) => <tr key={u.session_id}><td class="clip"><a class="link" href={dialogues.value.has(u.name) ? href('d', u.name) : href('s', u.session_id)}>{plain(sessionLabel(u.name || sessions.value.get(u.session_id)?.name || u.session_id))}</a></td><td>{u.cpu_percent === undefined ? '' : `${Math.round(u.cpu_percent)} %`}</td><td>{bytes(u.memory_bytes)}</td><td>{u.processes}</td></tr>)}</tbody></table>
       )}
       {places && <><h2>Places</h2><ul class="plain places">{places.runtimes.map((r) => <li key={r.runtime}><span class={!r.usable ? 'dim' : 'good'} aria-hidden="true">{!r.usable ? '○' : '●'}</span> <code>{plain(r.runtime)}{r.argument ? ':' + plain(r.argument) : ''}</code> <span class="dim">{!r.usable ? `not usable${r.why ? ': ' + plain(r.why) : ''}` : r.sessions ? `${r.sessions} ${r.sessions === 1 ? 'session' : 'sessions'}` : 'usable'}</span></li>)}</ul></>}
       <details><summary>Limits</summary><dl class="facts">{Object.entries(info.limits).sort().map(([k, v]) => <><dt key={k}>{k}</dt><dd key={k + '='}>{v}</dd></>)}</dl></details>

@@ -194,12 +194,12 @@ function End({ id }: { id: string }) {
   const e = d?.ended;
   if (!d || d.state !== 'ended') return null;
   const bad = e?.cause === 'unexpected_exit' || e?.cause === 'start_failed';
-  const how = e?.signal ? `signal ${e.signal}` : e?.exit_code !== undefined ? `exit status ${e.exit_code}` : '';
+  const how = e?.cause === 'closed' ? '' : e?.signal ? `signal ${e.signal}` : e?.exit_code !== undefined ? `exit status ${e.exit_code}` : '';
   const words: Record<string, string> = { closed: 'The agent was ended', exited: 'The agent has ended on its own', unexpected_exit: 'The agent ended unexpectedly', session_destroyed: "The agent's session was ended", start_failed: 'The agent did not start' };
   return (
     <div class={'end-card' + (bad ? ' bad-card' : '')}>
       <strong>{words[e?.cause ?? ''] ?? 'The agent has ended'}{how && `: ${how}`}</strong>
-      {e?.text && <p class="wrap">{lines(e.text)}</p>}
+      {e?.text && e.cause !== 'closed' && <p class="wrap">{lines(e.text)}</p>}
       {e?.stderr_tail && <pre tabIndex={0} aria-label="The end of its stderr">{lines(e.stderr_tail)}</pre>}
       {mayWrite.value && <p class="group"><button class="primary" onClick={() => (resuming.value = d)}>Resume</button><button class="danger" onClick={() => forget(d)}>Delete the record</button></p>}
     </div>
@@ -412,10 +412,10 @@ function Composer({ d, draftName, send }: { d: DialogueInfo; draftName: string; 
       )}
       {images.length > 0 && <div class="group attached">{images.map((i, n) => <span key={n} class="tag">{plain(i.name || i.type)} <button type="button" class="icon tiny" aria-label={`Remove ${plain(i.name)}`} onClick={() => setImages(images.filter((_, k) => k !== n))}>×</button></span>)}</div>}
       <div class="composer-row">
-        <textarea id="composer" ref={box} rows={1} value={text} aria-label="Message to the agent" placeholder={d.state === 'running' || d.state === 'requires_action' ? 'Message; the agent reads it when it can' : 'Message'}
+        <textarea id="composer" ref={box} rows={1} value={text} aria-label="Message to the agent" placeholder={d.state === 'running' || d.state === 'requires_action' ? 'Message, read when the agent can' : 'Message'}
           role={commands.length ? 'combobox' : undefined} aria-expanded={commands.length ? true : undefined} aria-controls={commands.length ? 'slash' : undefined} aria-activedescendant={commands.length ? 'slash-' + index : undefined}
           onInput={(e) => { setText(e.currentTarget.value); setShut(false); }} onKeyDown={keys} onPaste={(e) => { const files = [...(e.clipboardData?.files ?? [])]; if (files.length) { e.preventDefault(); attach(files); } }} />
-        {takes && <label class="attach" title="Add a picture"><span aria-hidden="true">＋</span><input type="file" class="hidden" accept="image/png,image/jpeg,image/gif,image/webp" multiple aria-label="Add a picture" onChange={(e) => { attach(e.currentTarget.files ?? []); e.currentTarget.value = ''; }} /></label>}
+        {takes && <label class="attach" title="Add a picture"><span aria-hidden="true">+</span><input type="file" class="hidden" accept="image/png,image/jpeg,image/gif,image/webp" multiple aria-label="Add a picture" onChange={(e) => { attach(e.currentTarget.files ?? []); e.currentTarget.value = ''; }} /></label>}
         <button type="submit" class="primary" disabled={!text.trim() && images.length === 0}>Send</button>
       </div>
       <div class="composer-foot dim hint">Enter sends · Shift+Enter starts a line{d.commands?.length ? ' · / lists the commands of the agent' : ''}{d.policy?.rules.length ? ` · ${d.policy.rules.length} ${d.policy.rules.length === 1 ? 'rule' : 'rules'}` : ''}</div>

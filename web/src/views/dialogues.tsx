@@ -18,7 +18,7 @@ export function doing(d: DialogueInfo): string {
   if (w) return `${w.request.tool ?? w.request.kind}: ${w.request.subject ?? w.request.title ?? w.request.questions?.[0]?.question ?? ''}`;
   if (d.error) return d.error.message;
   if (d.lost_at) return 'TRL looks for its agent';
-  if (d.state === 'ended') return d.ended?.text || d.ended?.cause || '';
+  if (d.state === 'ended') return d.ended && d.ended.cause !== 'closed' ? d.ended.text || d.ended.cause : d.preview || d.title || '';
   return d.preview || d.title || '';
 }
 

@@ -1,6 +1,7 @@
 // The timeline: what happened to sessions, commands and dialogues, as the daemon published it.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Conn, type Push } from '../net/conn.js';
+import { sessionLabel } from '../net/dialogues.js';
 import { ago, duration, Empty, now, plain, Virtual } from '../ui/parts.js';
 import { coarse } from '../ui/prefs.js';
 import { go, href, route, setQuery } from '../ui/route.js';
@@ -10,10 +11,10 @@ const MOST = 5000;
 const QUIET = 60_000; // a longer pause is shown as one row
 
 const words: Record<string, [string, string]> = {
-  'session.created': ['＋', 'session created'], 'session.running': ['●', 'a command runs'], 'session.idle': ['◐', 'idle'], 'session.terminated': ['○', 'session ended'],
+  'session.created': ['+', 'session created'], 'session.running': ['●', 'a command runs'], 'session.idle': ['◐', 'idle'], 'session.terminated': ['○', 'session ended'],
   'session.unreachable': ['▲', 'cannot be reached'], 'session.reachable': ['△', 'can be reached again'], 'session.progress': ['◌', 'on the way'],
   'exec.queued': ['◌', 'command queued'], 'exec.running': ['▸', 'command started'], 'exec.exited': ['▪', 'command ended'], 'exec.closed': ['▫', 'output complete'],
-  'dialogue.created': ['＋', 'dialogue created'], 'dialogue.state': ['◐', 'state'], 'dialogue.request_opened': ['◆', 'the agent asks'], 'dialogue.request_closed': ['◇', 'request closed'],
+  'dialogue.created': ['+', 'dialogue created'], 'dialogue.state': ['◐', 'state'], 'dialogue.request_opened': ['◆', 'the agent asks'], 'dialogue.request_closed': ['◇', 'request closed'],
   'dialogue.turn_ended': ['▪', 'turn ended'], 'dialogue.ended': ['○', 'agent ended'], 'dialogue.removed': ['✕', 'record deleted'],
 };
 
@@ -79,7 +80,7 @@ export function EventsPage() {
               <div key={p.seq} role="row" aria-rowindex={i + 2} class={'tr e-' + p.type.replace('.', '-')} style={style} onClick={() => go(...to(p))}>
                 <span role="gridcell" class="dim" title={p.at}>{p.at ? new Date(p.at).toLocaleTimeString([], { hour12: false }) : ''} <span class="wide-only">{ago(p.at)}</span></span>
                 <span role="gridcell" class="clip"><span aria-hidden="true" class="event-mark">{mark}</span> {word}</span>
-                <span role="gridcell" class="clip"><a href={href(...to(p))}>{plain(p.name || p.dialogue_id || p.session_id || '')}</a></span>
+                <span role="gridcell" class="clip"><a href={href(...to(p))}>{plain(sessionLabel(p.name || p.dialogue_id || p.session_id || ''))}</a></span>
                 <span role="gridcell" class="clip dim">{plain(detail(p))}</span>
               </div>
             );

@@ -58,7 +58,7 @@ export function Item({ t, id }: { t: Transcript; id: string }) {
 }
 
 function Tools({ t, id }: { t: Transcript; id: string }) {
-  return <a class="inspect" href={`${href('d', t.id, 'raw')}?item=${encodeURIComponent(id)}`} aria-label="Show the raw lines of this item" title="Raw lines of this item">⌗</a>;
+  return <a class="inspect" href={`${href('d', t.id, 'raw')}?item=${encodeURIComponent(id)}`} aria-label="Show the raw lines of this item" title="Raw lines of this item">{"{}"}</a>;
 }
 
 function User({ t, item }: { t: Transcript; item: DialogueItem }) {
@@ -268,6 +268,7 @@ function Input({ item }: { item: DialogueItem }) {
   if (typeof input === 'string') return <pre class="in">{lines(input)}</pre>;
   const b = bag(input);
   if (typeof b['command'] === 'string') return <pre class="in" tabIndex={0} aria-label="Command"><span class="dim" aria-hidden="true">$ </span>{lines(b['command'])}</pre>;
+  if (item.tool!.kind === 'agent' && typeof b['prompt'] === 'string') return <div class="prompt dim"><Markdown text={b['prompt']} /></div>;
   const entries = Object.entries(b);
   if (entries.length === 0) return null;
   return <dl class="facts input">{entries.map(([k, v]) => <><dt key={k}>{plain(k)}</dt><dd key={k + '='} class="wrap">{typeof v === 'string' ? lines(v) : JSON.stringify(v, null, 1)}</dd></>)}</dl>;

@@ -29,6 +29,7 @@ export function SessionPage({ id, tab }: { id: string; tab: string | undefined }
         <h1 class="clip">{plain(title(s))}</h1>
         <StateMark state={s.reachable || !live ? s.state : 'unreachable'} />
         <nav class="tabs grow" aria-label="Views of this session">{all.map((t) => <a key={t} href={href('s', id, t)} aria-current={t === now ? 'page' : undefined}>{t}</a>)}</nav>
+        {s.tags.includes('agent-dialogue') && <a class="link" href={href('d', s.name)}>Its dialogue</a>}
         {mayWrite.value && live && <button class="small wide-only" onClick={() => rename(s)}>Rename</button>}
         {mayWrite.value && live && <button class="small danger" onClick={() => kill(s)}>End</button>}
       </div>

@@ -27,7 +27,7 @@ export function SettingsPage() {
       {check('keys', 'Keyboard shortcuts')}
       <Logins />
       <h2>The daemon</h2>
-      <p><a href="#/daemon">Health, limits and places of the daemon</a></p>
+      <p><a href="#/daemon">Health, limits and places of the daemon</a> · <a href="#/events">Events</a></p>
     </section>
   );
 }

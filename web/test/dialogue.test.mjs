@@ -1,0 +1,497 @@
+// Dialogues in the page, with the real daemon and the program that stands for an agent.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { browser, cutter, Daemon, fakeAgent, gives, line, missing, page, root, says, until, use } from './harness.mjs';
+
+let d, b;
+before(async () => {
+  if (missing) return;
+  d = await Daemon.start();
+  b = await browser();
+});
+after(async () => {
+  await b?.close();
+  await d?.stop();
+});
+
+const talk = (name, prompt, { flags = [], ...more } = {}) => d.call('dialogue.create', { agent: 'claude', name, argv: [fakeAgent(), ...flags], working_dir: d.dir, ...(prompt ? { prompt } : {}), ...more }).dialogue_id;
+const info = (id) => d.call('dialogue.info', { dialogue_id: id });
+const idle = (id) => until('the agent is idle', () => info(id).state === 'idle');
+async function opened(id, options = {}) {
+  const p = await page(b, d, { to: id, ...options });
+  await p.waitForSelector('.talk');
+  return p;
+}
+const send = async (p, text) => {
+  await p.fill('#composer', text);
+  await p.keyboard.press('Enter');
+};
+const shows = (p, text, where = '.feed') => until(`${where} shows ${text}`, async () => (await p.textContent(where)).includes(text));
+const end = async (p, id) => {
+  assert.deepEqual(p.faults, []);
+  assert.deepEqual(await p.evaluate(() => window.violations), []);
+  assert.deepEqual(p.foreign, []);
+  await p.context().close();
+  d.call('dialogue.terminate', { dialogue_id: id, force: true });
+};
+
+test('a dialogue is started in the page, answers, and is the same in the list', { skip: missing }, async () => {
+  const p = await page(b, d);
+  await p.goto(d.base + '/#/d');
+  await p.waitForSelector('text=No agent works for you yet');
+  await p.click('text=New dialogue…');
+  await p.fill('dialog textarea >> nth=0', 'say **bold** and `code`');
+  await p.fill('dialog label:has-text("Directory") input', d.dir);
+  await p.fill('dialog label:has-text("Name") input', 'first');
+  await p.click('dialog summary');
+  await p.fill('dialog label:has-text("Program") input', fakeAgent());
+  await p.fill('dialog label:has-text("Rules") textarea', 'allow Bash(git *)\ndeny Read(*.env)');
+  await p.click('dialog button[type=submit]');
+  await p.waitForSelector('.md strong:text-is("bold")');
+  await p.waitForSelector('.md code:text-is("code")');
+  await p.waitForSelector('.turn-line:has-text("Turn completed")');
+  const got = info('first');
+  assert.deepEqual(got.policy.rules, [{ tool: 'Bash', pattern: 'git *', action: 'allow' }, { tool: 'Read', pattern: '*.env', action: 'deny' }]);
+  await p.click('nav a:has-text("Dialogues")');
+  await until('the list shows it', async () => (await p.textContent('.grid')).includes('first') && (await p.textContent('.grid')).includes('idle'));
+  await end(p, got.dialogue_id);
+});
+
+test('text streams, scrolling up holds its place, and the end sticks again', { skip: missing }, async () => {
+  const id = talk('stream', 'lines 150', { flags: ['-flat'] });
+  await idle(id);
+  const p = await opened(id);
+  await shows(p, 'line 150 of 150');
+  const box = () => p.$eval('.feed', (e) => ({ top: e.scrollTop, far: e.scrollHeight - e.scrollTop - e.clientHeight }));
+  await until('it is at the end', async () => (await box()).far < 3);
+  await p.hover('.feed');
+  await p.mouse.wheel(0, -1200);
+  await until('it has left the end', async () => (await box()).far > 900);
+  const place = () => p.$$eval('.feed-row', (l) => { const at = l.find((e) => e.getBoundingClientRect().top > 150); return [at.dataset.key, Math.round(at.getBoundingClientRect().top)]; });
+  await p.waitForSelector('.to-end');
+  const [key, top] = await place();
+  d.call('dialogue.send', { dialogue_id: id, text: 'lines 20' });
+  await idle(id);
+  await until('the new items are counted', async () => (await p.textContent('.to-end')) === '21 new ↓');
+  const now = await p.$eval(`[data-key="${key}"]`, (e) => Math.round(e.getBoundingClientRect().top));
+  assert.ok(Math.abs(now - top) <= 2, `what was read moved from ${top} to ${now}`);
+  await p.click('.to-end');
+  await until('it is at the end again', async () => (await box()).far < 3 && (await p.textContent('.feed')).includes('line 20 of 20'));
+  await send(p, 'say the very last words');
+  await shows(p, 'the very last words');
+  await until('it sticks', async () => (await box()).far < 3);
+  await end(p, id);
+});
+
+test('a long transcript is paged, few nodes are in the document, and paging up does not jump', { skip: missing }, async () => {
+  const id = talk('long', 'lines 1500', { flags: ['-flat'] });
+  await idle(id);
+  const p = await page(b, d);
+  let bytes = 0;
+  let pages = 0;
+  p.on('websocket', (ws) => {
+    ws.on('framereceived', (f) => (bytes += f.payload.length));
+    ws.on('framesent', (f) => { if (JSON.parse(f.payload).method === 'dialogue.transcript') pages++; });
+  });
+  await p.goto(`${d.base}/#/d/${id}`);
+  await p.reload();
+  await shows(p, 'line 1500 of 1500');
+  assert.ok(bytes < 500_000, `${bytes} bytes were transferred`);
+  assert.ok((await p.$$('*')).length < 2000);
+  await p.focus('.feed');
+  for (let first = 1500; first > 900; ) {
+    const before = await p.$$eval('.feed-row', (l) => { const at = l.find((e) => e.getBoundingClientRect().top > 120); return [at.dataset.key, Math.round(at.getBoundingClientRect().top)]; });
+    const asked = pages;
+    await p.$eval('.feed', (e) => (e.scrollTop -= 500));
+    await p.waitForFunction((k) => document.querySelector(`[data-key="${k}"]`), before[0]);
+    if (pages > asked) await p.waitForTimeout(0);
+    const numbers = (await p.$$eval('.feed-row .md', (l) => l.map((e) => e.textContent))).map((t) => Number(/line (\d+)/.exec(t)?.[1])).filter(Boolean);
+    for (let i = 1; i < numbers.length; i++) assert.equal(numbers[i], numbers[i - 1] + 1, 'an item is missing or doubled');
+    first = Math.min(first, numbers[0] ?? first);
+  }
+  assert.ok(pages > 5);
+  assert.ok((await p.$$('*')).length < 2000);
+  // To an item far away, and back to the end.
+  await p.goto(`${d.base}/#/d/${id}/i/i1.200`);
+  await shows(p, 'line 200 of 1500');
+  await p.click('.to-end');
+  await shows(p, 'line 1500 of 1500');
+  await end(p, id);
+});
+
+test('subagents are inside their call at any depth, with a live last line', { skip: missing }, async () => {
+  mkdirSync(join(d.dir, 'gates'), { recursive: true });
+  const one = use('Agent', { description: 'outer work', prompt: 'x' });
+  const two = use('Agent', { description: 'inner work', prompt: 'x' }, { parent: one.id });
+  const three = use('Agent', { description: 'innermost work', prompt: 'x' }, { parent: two.id });
+  const read = use('Read', { file_path: '/deep/file.go' }, { parent: three.id });
+  const id = talk('deep', '', { flags: ['-gates', join(d.dir, 'gates')] });
+  const p = await opened(id);
+  await send(p, [one.line, two.line, three.line, read.line, 'gate deep', gives(read.id, 'ok', { parent: three.id }), gives(three.id, 'c', { parent: two.id }), gives(two.id, 'b', { parent: one.id }), gives(one.id, 'the report')].join('; '));
+  await until('the folded line shows the last action', async () => (await p.textContent('.doing')).includes('Read /deep/file.go'));
+  await p.click('.k-agent > .tool-head .fold');
+  await p.click('.nested .k-agent > .tool-head .fold');
+  await p.click('.nested .nested .k-agent > .tool-head .fold');
+  await p.waitForSelector('.nested .nested .nested .k-read');
+  const late = await opened(id); // one that joins now shows the same
+  await until('the late page shows it folded', async () => (await late.textContent('.doing')).includes('Read /deep/file.go'));
+  writeFileSync(join(d.dir, 'gates', 'deep'), '');
+  await idle(id);
+  for (const q of [p, late]) {
+    if (q === late) {
+      await q.focus('.feed');
+      await q.keyboard.press('Shift+u');
+      await q.waitForSelector('.nested .k-agent');
+      await q.keyboard.press('Shift+u');
+      await q.waitForSelector('.nested .nested .k-agent');
+      await q.keyboard.press('Shift+u');
+    }
+    await q.waitForSelector('.nested .nested .nested .k-read.st-completed');
+    assert.equal(await q.$$eval('.nested', (l) => l.length), 3);
+    await shows(q, 'the report');
+  }
+  await late.context().close();
+  await end(p, id);
+});
+
+test('permissions: allow, always, deny with a reason, edited input, deny and stop', { skip: missing }, async () => {
+  const heard = join(d.dir, 'heard');
+  const id = talk('permit', '', { flags: ['-heard', heard] });
+  const p = await opened(id);
+  const answers = () => readFileSync(heard, 'utf8').split('\n').filter((l) => l.includes('"behavior"')).map((l) => JSON.parse(l).response.response);
+  const asked = async (n, press) => {
+    await send(p, `ask Bash rm -rf build${n}`);
+    await p.waitForSelector(`.ask pre:has-text("build${n}")`);
+    await press();
+    await until(`answer ${n}`, () => answers().length === n);
+    await until('the card closes', async () => (await p.$$('.ask')).length === 0);
+    await idle(id);
+    return answers()[n - 1];
+  };
+  assert.equal((await asked(1, () => p.click('.ask .allow'))).behavior, 'allow');
+  const always = await asked(2, async () => {
+    await p.click('.ask button:has-text("Always")');
+    await p.click('.ask-more .primary');
+  });
+  assert.equal(always.updatedPermissions[0].rules[0].ruleContent, 'rm -rf build2');
+  const denied = await asked(3, async () => {
+    await p.click('.ask .deny');
+    await p.fill('.ask-more input', 'make clean does that');
+    await p.click('.ask-more [type=submit]');
+  });
+  assert.deepEqual([denied.behavior, denied.message], ['deny', 'make clean does that']);
+  const edited = await asked(4, async () => {
+    await p.click('.ask button:has-text("Edit")');
+    await p.fill('.ask-more textarea', 'make clean');
+    await p.click('.ask .allow');
+  });
+  assert.equal(edited.updatedInput.command, 'make clean');
+  const stopped = await asked(5, async () => {
+    await p.click('.ask .deny');
+    await p.click('.ask-more .danger');
+  });
+  assert.equal(stopped.interrupt, true);
+  // By keyboard alone; then the focus is in the composer.
+  await asked(6, async () => {
+    await p.keyboard.press('Escape');
+    await p.keyboard.press('g');
+    await p.keyboard.press('r');
+    await p.keyboard.press('y');
+  });
+  await until('the composer has the focus', () => p.evaluate(() => document.activeElement?.id === 'composer'));
+  // Answered elsewhere.
+  await send(p, 'ask Bash elsewhere');
+  await p.waitForSelector('.ask');
+  d.trl('dialogue', 'respond', 'permit', 'allow');
+  await p.waitForSelector('.toast:has-text("by another client")');
+  await until('the card closes', async () => (await p.$$('.ask')).length === 0);
+  await end(p, id);
+});
+
+test('a question is answered by keyboard alone', { skip: missing }, async () => {
+  const id = talk('question', 'question Which colour?');
+  const p = await opened(id);
+  await p.waitForSelector('.ask fieldset');
+  await p.focus('.feed');
+  await p.keyboard.press('g');
+  await p.keyboard.press('r');
+  await p.keyboard.press('Tab');
+  await p.keyboard.press('Space');
+  await p.keyboard.press('ArrowDown');
+  await p.keyboard.press('Enter');
+  await idle(id);
+  const call = d.call('dialogue.transcript', { dialogue_id: id }).items.find((i) => i.tool);
+  assert.match(call.tool.output[0].text, /"Which colour\?":"Blue"/);
+  await end(p, id);
+});
+
+test('the inbox has the requests of all dialogues, with a badge and a notification', { skip: missing }, async () => {
+  const context = await b.newContext({ viewport: { width: 1280, height: 800 }, permissions: ['notifications'] });
+  await context.addInitScript(() => {
+    window.told = [];
+    window.Notification = class { static permission = 'granted'; static requestPermission() { return Promise.resolve('granted'); } constructor(title, o) { window.told.push(this); Object.assign(this, { title, ...o, open: true }); } close() { this.open = false; } };
+  });
+  const p = await page(b, d, { context });
+  await p.goto(d.base + '/#/inbox');
+  await p.waitForSelector('text=Nothing waits for you');
+  await p.click('text=Notify me');
+  await p.waitForSelector('text=Notifications are on');
+  await p.evaluate(() => Object.defineProperty(document, 'hidden', { value: true, configurable: true }));
+  const one = talk('one', 'ask Bash first');
+  await p.waitForSelector('.ask:has-text("one")');
+  const two = talk('two', 'ask Bash second');
+  await p.waitForSelector('.ask:has-text("two")');
+  await until('the title has the number', async () => (await p.title()).startsWith('(2) '));
+  assert.equal(await p.textContent('nav .asks >> nth=0'), '2 requests wait');
+  assert.deepEqual(await p.evaluate(() => window.told.map((n) => [n.title, n.body])), [['one asks', 'Bash: first'], ['two asks', 'Bash: second']]);
+  d.call('dialogue.respond', { dialogue_id: one, request_id: d.call('dialogue.requests').requests[0].request.request_id, decision: 'allow' });
+  await until('it is gone', async () => (await p.$$('.ask')).length === 1);
+  assert.equal(await p.evaluate(() => window.told[0].open), false);
+  await p.click('.ask .allow');
+  await p.waitForSelector('text=Nothing waits for you');
+  assert.ok(!(await p.title()).startsWith('('));
+  d.call('dialogue.terminate', { dialogue_id: two, force: true });
+  await end(p, one);
+});
+
+test('messages are queued, a draft survives a reload, and interrupt ends the turn', { skip: missing }, async () => {
+  const id = talk('queue', 'hang');
+  const p = await opened(id);
+  await p.waitForSelector('button:text-is("Interrupt")');
+  await send(p, 'say second');
+  await p.waitForSelector('.item.user .badge[data-message=queued]');
+  await p.fill('#composer', 'a draft');
+  await p.reload();
+  await until('the draft is there', async () => (await p.inputValue('#composer')) === 'a draft');
+  await p.click('button:text-is("Interrupt")');
+  await p.waitForSelector('.turn-line:has-text("Turn interrupted")');
+  await shows(p, 'second');
+  await idle(id);
+  assert.equal(await p.$('.badge[data-message]'), null);
+  await p.fill('#composer', '/comp');
+  await p.waitForSelector('[role=option]:has-text("/compact")');
+  await p.keyboard.press('Tab');
+  assert.equal(await p.inputValue('#composer'), '/compact ');
+  await p.selectOption('label:has-text("Mode") select', 'plan');
+  await until('the mode is set', () => info(id).permission_mode === 'plan');
+  await end(p, id);
+});
+
+test('lost connections and a killed daemon: nothing is missing, nothing is double', { skip: missing }, async () => {
+  const id = talk('cuts', 'say zero');
+  const between = await cutter(d);
+  const p = await opened(id, { base: between.base });
+  for (let i = 1; i <= 6; i++) {
+    await send(p, `say number${i}.`);
+    if (i % 2) between.cut();
+    if (i === 4) {
+      await d.kill();
+      await d.run();
+    }
+    await shows(p, `You`);
+  }
+  await shows(p, 'number6.');
+  await idle(id);
+  const texts = await until('all are there', async () => {
+    const l = await p.$$eval('.item.agent .md', (x) => x.map((e) => e.textContent));
+    return l.length === 7 && l;
+  });
+  assert.deepEqual([...texts].sort(), ['number1.', 'number2.', 'number3.', 'number4.', 'number5.', 'number6.', 'zero']);
+  assert.equal((await p.$$('.item.user')).length, 7);
+  await p.waitForFunction(() => !document.querySelector('.banner'));
+  await end(p, id);
+  between.close();
+});
+
+test('an agent that died is resumed in the page', { skip: missing }, async () => {
+  const id = talk('die', 'stderr the last words; exit 3');
+  const p = await opened(id);
+  await p.waitForSelector('.end-card.bad-card:has-text("exit status 3")');
+  await shows(p, 'the last words', '.end-card');
+  await p.click('.end-card .primary');
+  await p.fill('dialog textarea >> nth=0', 'say back again');
+  await p.click('dialog button[type=submit]');
+  await shows(p, 'back again');
+  await until('the card is gone', async () => (await p.$('.end-card')) === null);
+  await end(p, id);
+});
+
+test('every trouble has the one action that helps', { skip: missing }, async () => {
+  const id = talk('trouble', 'say fine');
+  await idle(id);
+  const p = await page(b, d);
+  // The daemon's answers are changed on the way: a place that cannot be reached takes minutes.
+  let fault = {};
+  const calls = [];
+  await p.routeWebSocket(/\/v1\/ws/, (ws) => {
+    const server = ws.connectToServer();
+    ws.onMessage((m) => { calls.push(JSON.parse(m)); server.send(m); });
+    server.onMessage((m) => {
+      const o = JSON.parse(m);
+      const change = (x) => (x?.dialogue_id === id && x.state ? Object.assign(x, fault, { seq: x.seq + 1 }) : x);
+      if (o.data?.dialogues) o.data.dialogues.forEach(change);
+      else change(o.data);
+      ws.send(JSON.stringify(o));
+    });
+  });
+  const see = async (f, reason) => {
+    fault = f;
+    await p.goto(`${d.base}/#/d/${id}`);
+    await p.reload();
+    await p.waitForSelector(`.trouble[data-reason=${reason}]`);
+    return { text: await p.textContent('.trouble'), buttons: await p.$$eval('.trouble button', (l) => l.map((e) => e.textContent)) };
+  };
+  const error = (reason, retry) => ({ state: 'error', remote: 'grpcs://box:7331', error: { code: 'reconnect_failed', reason, retry, message: 'connection refused' } });
+  const looking = await see({ remote: 'grpcs://box:7331', lost_at: new Date().toISOString() }, 'looking');
+  assert.match(looking.text, /looks for it: 0:\d\d of 2:00/);
+  assert.deepEqual(looking.buttons, []);
+  const away = await see(error('unreachable', true), 'unreachable');
+  assert.match(away.text, /Cannot reach grpcs:\/\/box:7331: connection refused/);
+  assert.deepEqual(away.buttons, ['Retry']);
+  await p.click('.trouble button');
+  await until('the page calls dialogue.retry', () => calls.some((c) => c.method === 'dialogue.retry'));
+  assert.deepEqual((await see(error('auth_rejected', true), 'auth_rejected')).buttons, ['Retry']);
+  assert.deepEqual((await see(error('session_gone', false), 'session_gone')).buttons, ['Resume…']);
+  assert.deepEqual((await see({ state: 'error', error: { code: 'record_failed', reason: 'disk', retry: false, message: 'no space left on device' } }, 'disk')).buttons, []);
+  await p.context().close();
+  d.call('dialogue.terminate', { dialogue_id: id, force: true });
+});
+
+test('the Stream Inspector has every line, its events, and the way to the item and back', { skip: missing }, async () => {
+  const id = talk('raw', 'say hello there; unknown-type; garbage; tool Bash ls');
+  await idle(id);
+  const p = await page(b, d);
+  await p.setViewportSize({ width: 1280, height: 3000 });
+  await p.goto(`${d.base}/#/d/${id}/raw`);
+  await p.waitForSelector('.raw-lines .rows .tr');
+  const want = d.call('dialogue.lines', { dialogue_id: id, limit: 1000 });
+  const got = await until('all lines are there', async () => {
+    const l = await p.$$eval('.raw-lines .rows .tr', (x) => x.map((e) => [e.dataset.line, Number(e.children[3].textContent)]));
+    return l.length === want.lines.length && l;
+  });
+  assert.deepEqual(got, want.lines.map((l) => [l.stream + l.offset, l.bytes]));
+  assert.equal(got.filter(([k]) => k.startsWith('stdout')).reduce((n, [, x]) => n + x, 0), want.total);
+  assert.equal(await p.$$eval('.raw-lines .odd', (l) => l.length), 2);
+  await p.click('button:has-text("Not understood")');
+  await until('only these are left', async () => (await p.$$('.raw-lines .rows .tr')).length === 2);
+  await p.click('button:has-text("Not understood")');
+  const source = want.lines.find((l) => l.events.some((e) => e.type === 'item' && e.item_id === 'i1.1'));
+  await p.click(`[data-line="${source.stream}${source.offset}"]`);
+  await p.click('.detail a:has-text("show in the transcript") >> nth=0');
+  await p.waitForSelector('[data-item="i1.1"].found');
+  await p.hover('[data-item="i1.1"]');
+  await p.click('[data-item="i1.1"] .inspect');
+  await p.waitForSelector(`.raw-lines .at[data-line="${source.stream}${source.offset}"]`);
+  await end(p, id);
+});
+
+test('events and health show what there is', { skip: missing }, async () => {
+  const id = talk('seen', 'ask Bash ls');
+  const p = await page(b, d);
+  await p.goto(d.base + '/#/events?q=seen');
+  await p.waitForSelector('.timeline .tr:has-text("the agent asks")');
+  d.call('session.create', { name: 'seen-too', shell: 'none' });
+  await p.waitForSelector('.timeline .tr:has-text("seen-too")');
+  await p.focus('.timeline');
+  await p.keyboard.press('g');
+  await p.keyboard.press('h');
+  await until('it counts the dialogue', async () => /Dialogues\d+1 ask/.test(await p.textContent('.cards')));
+  await p.waitForSelector('td a:text-is("seen-too")');
+  await end(p, id);
+});
+
+/** Texts that must stay texts. */
+const hostile = [
+  '<script>hacked=1</script>', '<img src=x onerror=hacked=1>', '<img src="//evil.example/x.png">', '<svg/onload=hacked=1>', '<svg><script>hacked=1</script></svg>', '<iframe src="//evil.example"></iframe>', '<iframe srcdoc="<script>parent.hacked=1</script>">',
+  '<object data="//evil.example"></object>', '<embed src="//evil.example">', '<link rel=stylesheet href="//evil.example/x.css">', '<style>*{display:none}</style>', '<style>@import "//evil.example/x.css"</style>', '<base href="//evil.example/">', '<meta http-equiv=refresh content="0,url=//evil.example">',
+  '<form action="//evil.example"><button>x</button></form>', '<a href="javascript:hacked=1">x</a>', '<body onload=hacked=1>', '<details open ontoggle=hacked=1>', '<video src="//evil.example" onerror=hacked=1>', '<audio src="//evil.example">', '<math><mi xlink:href="javascript:hacked=1">x</mi></math>',
+  '<template><script>hacked=1</script></template>', '<noscript><img src=x onerror=hacked=1></noscript>', '"><script>hacked=1</script>', "'><img src=x onerror=hacked=1>", '</textarea><script>hacked=1</script>', '</title><script>hacked=1</script>', '<!--><script>hacked=1</script>-->', '<![CDATA[<script>hacked=1</script>]]>', '<scr<script>ipt>hacked=1</script>',
+  '[x](javascript:hacked=1)', '[x](JaVaScRiPt:hacked=1)', '[x](java\tscript:hacked=1)', '[x](data:text/html,<script>hacked=1</script>)', '[x](vbscript:hacked=1)', '[x](file:///etc/passwd)', '[x](blob:http://evil.example/1)', '[x](&#106;avascript:hacked=1)', '<javascript:hacked=1>', '![x](//evil.example/a.png)',
+  '![x](http://evil.example/a.png)', '![x](javascript:hacked=1)', '![x](data:image/svg+xml,<svg onload=hacked=1>)', '[x]: javascript:hacked=1\n\n[x]', '[![x](http://evil.example/b.png)](http://evil.example)', '[x](http://evil.example "onmouseover=hacked=1")', '`<script>hacked=1</script>`', '```html\n<script>hacked=1</script>\n```', '```<img src=x onerror=hacked=1>\nx\n```',
+  '| <img src=x onerror=hacked=1> |\n|---|\n| <script>hacked=1</script> |', '> <script>hacked=1</script>', '- [ ] <img src=x onerror=hacked=1>', '{{constructor.constructor("hacked=1")()}}', '${hacked=1}', '\u202egnp.exe', '\u2066\u2069\u200f', '\u001b]8,,http://evil.example\u0007x\u001b]8,,\u0007', '\u001b[31mred<script>hacked=1</script>', '>'.repeat(3000), '*'.repeat(5000) + '['.repeat(5000),
+];
+
+test('60 hostile texts, as agent text, tool output, names and inputs, run nothing and load nothing', { skip: missing }, async () => {
+  assert.ok(hostile.length >= 60, String(hostile.length));
+  const clean = hostile.map((h) => h.replaceAll(';', ','));
+  const id = talk('evil', '', { tags: clean.filter((h) => h.length < 60 && !/[\s,]/.test(h)).filter((t) => { try { return d.call('session.create', { shell: 'none', tags: [t] }); } catch { return false; } }) });
+  const p = await page(b, d);
+  const dialogs = [];
+  p.on('dialog', (x) => { dialogs.push(x.message()); void x.dismiss(); });
+  p.on('popup', (x) => dialogs.push(x.url()));
+  await p.goto(`${d.base}/#/d/${id}`);
+  await p.waitForSelector('#composer');
+  for (let i = 0; i < clean.length; i += 10) {
+    const part = clean.slice(i, i + 10);
+    const script = part.flatMap((h) => {
+      const t = use(h.slice(0, 60), { command: h, file_path: h, content: h, description: h });
+      const e = use('Edit', { file_path: h, old_string: h, new_string: h + '!' });
+      return [says(h), t.line, gives(t.id, h), e.line, gives(e.id, h)];
+    });
+    d.call('dialogue.send', { dialogue_id: id, text: [...script, line({ type: 'assistant', parent_tool_use_id: null, message: { id: `t${i}`, role: 'assistant', model: 'm', content: [{ type: 'thinking', thinking: part.join('\n\n') }] } })].join('; ') });
+    await idle(id);
+    await p.focus('.feed');
+    await until('the end is shown', async () => (await p.$eval('.feed', (e) => e.scrollHeight - e.scrollTop - e.clientHeight)) < 3);
+    await p.keyboard.press('Shift+u');
+    for (let up = 0; up < 12; up++) await p.$eval('.feed', (e) => new Promise((r) => { e.scrollTop -= e.clientHeight; requestAnimationFrame(() => requestAnimationFrame(r)); }));
+    await p.keyboard.press('End');
+  }
+  d.call('dialogue.send', { dialogue_id: id, text: `ask ${clean[1].replaceAll(' ', '')} ${clean[0]}` });
+  await p.waitForSelector('.ask');
+  assert.ok((await p.textContent('.ask')).includes(clean[0]));
+  await p.goto(`${d.base}/#/inbox`);
+  await p.waitForSelector('.ask');
+  await p.goto(`${d.base}/#/d`);
+  await p.waitForSelector('.talks .tr');
+  await p.goto(`${d.base}/#/d/${id}/raw`);
+  await p.waitForSelector('.raw-lines .rows .tr');
+  await p.click('.raw-lines .rows .tr >> nth=2');
+  await p.goto(`${d.base}/#/events`);
+  await p.waitForSelector('.timeline .tr');
+  // Every link asks first, and leads nowhere but to http, https and mail.
+  await p.goto(`${d.base}/#/d/${id}`);
+  await p.waitForSelector('.ask');
+  for (const h of await p.$$eval('.feed a.link', (l) => l.map((e) => e.href))) assert.match(h, /^(https?|mailto):/);
+  assert.equal(await p.evaluate(() => window.hacked), undefined);
+  assert.deepEqual(await p.$$eval('.feed script, .feed iframe, .feed object, .feed embed, .feed style, .feed form, .feed img', (l) => l.map((e) => e.outerHTML)), []);
+  assert.deepEqual(dialogs, []);
+  await end(p, id);
+});
+
+test('axe finds nothing in the pages of dialogues, and no page scrolls sideways', { skip: missing }, async () => {
+  const axe = readFileSync(root + '/web/node_modules/axe-core/axe.min.js', 'utf8');
+  const edit = use('Edit', { file_path: '/x.go', old_string: 'a\nb', new_string: 'a\nc' });
+  const sub = use('Agent', { description: 'work', prompt: 'x' });
+  const id = talk('axe', ['say # Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```go\nx := 1\n```\n\n- [x] done', 'think hm', 'tool Bash ls', edit.line, gives(edit.id, 'ok'), sub.line, says('deep', sub.id), gives(sub.id, 'r'), 'ask Bash ls'].join('; '));
+  const asks = talk('axe2', 'question Which?');
+  const over = talk('axe3', 'exit 2');
+  await until('they ask', () => d.call('dialogue.requests').requests.length >= 2);
+  await until('it has ended', () => info(over).state === 'ended');
+  const routes = { d: '.tr', ['d/' + id]: '.ask', ['d/' + asks]: 'fieldset', ['d/' + over]: '.end-card', [`d/${id}/raw`]: '.raw-lines .tr', inbox: '.ask', events: '.timeline .tr', daemon: '.stat' };
+  for (const o of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'dark', viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }]) {
+    const p = await page(b, d, { ...o, bypassCSP: true });
+    for (const [r, ready] of Object.entries(routes)) {
+      await p.goto(`${d.base}/#/${r}`);
+      await p.waitForSelector(ready);
+      if (r === 'd/' + id) {
+        await p.focus('.feed');
+        await p.keyboard.press('Shift+u');
+        await p.waitForSelector('.nested .item');
+      }
+      await p.evaluate(axe);
+      const found = await p.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }));
+      assert.deepEqual(found.violations.map((v) => `${r}: ${v.id}: ${v.nodes.map((n) => n.html + (n.any[0]?.message ?? '')).join(' | ').slice(0, 500)}`), []);
+      assert.ok(await p.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${r}: scrolls sideways`);
+      if (o.isMobile && r === 'd/' + id) {
+        const [deny, allow] = await p.$$eval('.ask .deny, .ask .allow', (l) => l.map((e) => e.getBoundingClientRect().toJSON()));
+        assert.ok(deny.height >= 44 && allow.height >= 44, 'the buttons are too small');
+        assert.ok(allow.left - deny.right >= 80 || allow.top - deny.bottom >= 80, 'the buttons are too near to each other');
+      }
+    }
+    assert.deepEqual(p.faults, []);
+    await p.context().close();
+  }
+  for (const x of [id, asks]) d.call('dialogue.terminate', { dialogue_id: x, force: true });
+});
