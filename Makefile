@@ -27,7 +27,7 @@ EMBEDDED  := $(patsubst %,$(EMBED_DIR)/%.gz,$(sort $(or $(EMBED_$(EMBED)),$(erro
 MAX_RUNNER_BYTES := 5242880
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick test check lint generate sdk web web-test bench fuzz install release clean FORCE
+.PHONY: help build quick test check lint generate sdk web web-test web-shots bench fuzz install release clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -93,6 +93,9 @@ web: ## the built files of the console, web/dist; needs Node
 
 web-test: build ## the console in Chromium, with bin/trl; web/dist compared with what its sources build
 	web/test.sh
+
+web-shots: build ## pictures of every page of the console, light and dark, desktop and phone, into web/shots
+	node web/test/shots.mjs
 
 bench: build ## latency, throughput and memory beside their floors; writes bench.json
 	go run ./tests/bench -o bench.json

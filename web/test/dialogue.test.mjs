@@ -137,7 +137,7 @@ test('subagents are inside their call at any depth, with a live last line', { sk
   await p.waitForSelector('.nested .nested .nested .k-read');
   const late = await opened(id); // one that joins now shows the same
   await until('the late page shows it folded', async () => (await late.textContent('.doing')).includes('Read /deep/file.go'));
-  writeFileSync(join(d.dir, 'gates', 'deep'), '');
+  writeFileSync(join(d.dir, 'gates', 'deep.open'), '');
   await idle(id);
   for (const q of [p, late]) {
     if (q === late) {
@@ -274,7 +274,7 @@ test('messages are queued, a draft survives a reload, and interrupt ends the tur
   await p.waitForSelector('[role=option]:has-text("/compact")');
   await p.keyboard.press('Tab');
   assert.equal(await p.inputValue('#composer'), '/compact ');
-  await p.selectOption('label:has-text("Mode") select', 'plan');
+  await p.selectOption('.chip-select:has(option[value=plan]) select', 'plan');
   await until('the mode is set', () => info(id).permission_mode === 'plan');
   await end(p, id);
 });
@@ -430,7 +430,7 @@ test('60 hostile texts, as agent text, tool output, names and inputs, run nothin
       const e = use('Edit', { file_path: h, old_string: h, new_string: h + '!' });
       return [says(h), t.line, gives(t.id, h), e.line, gives(e.id, h)];
     });
-    d.call('dialogue.send', { dialogue_id: id, text: [...script, line({ type: 'assistant', parent_tool_use_id: null, message: { id: `t${i}`, role: 'assistant', model: 'm', content: [{ type: 'thinking', thinking: part.join('\n\n') }] } })].join('; ') });
+    await d.post('dialogue.send', { dialogue_id: id, text: [...script, line({ type: 'assistant', parent_tool_use_id: null, message: { id: `t${i}`, role: 'assistant', model: 'm', content: [{ type: 'thinking', thinking: part.join('\n\n') }] } })].join('; ') });
     await idle(id);
     await p.focus('.feed');
     await until('the end is shown', async () => (await p.$eval('.feed', (e) => e.scrollHeight - e.scrollTop - e.clientHeight)) < 3);

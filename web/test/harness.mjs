@@ -79,6 +79,13 @@ export class Daemon {
   trl(...args) { return execFileSync(trl, args, { env: this.env, cwd: this.dir, encoding: 'utf8', timeout: 120_000, stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 64 << 20 }); }
   json(...args) { return JSON.parse(this.trl(...args)); }
   call(method, params = {}) { return this.json('call', method, JSON.stringify(params)); }
+  /** The same over HTTP, for parameters that are too long for a command line. */
+  async post(method, params) {
+    const r = await fetch(`${this.base}/v1/${method}`, { method: 'POST', headers: { Authorization: `Bearer ${this.token()}`, 'Content-Type': 'application/json' }, body: JSON.stringify(params) });
+    const answer = await r.json();
+    if (!r.ok) throw new Error(answer.error.message);
+    return answer;
+  }
   spawn(...args) { return spawn(trl, args, { env: this.env, cwd: this.dir, stdio: ['pipe', 'pipe', 'pipe'] }); }
   open(...args) { return this.trl('open', '--print', ...args).trim(); }
   token() { return readFileSync(join(this.dir, 'state', 'token'), 'utf8').trim(); }

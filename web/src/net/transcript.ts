@@ -137,15 +137,24 @@ export class Transcript {
     return i.tool?.status === 'running' || i.tool?.status === 'pending' || this.tasks.peek().get(i.item_id)?.status === 'running';
   }
 
-  /** Reads the end, or the items around one, and follows. */
+  private first: Promise<void> | undefined;
+
+  /** Reads the end, unless something is there or on its way. */
+  begin(): Promise<void> {
+    if (this.loaded.peek()) return Promise.resolve();
+    return (this.first ??= this.open().finally(() => (this.first = undefined)));
+  }
+
+  /** Reads the end, or the items around one. */
   async open(around = ''): Promise<void> {
     try {
       const r = await this.page(around ? { around } : {});
       batch(() => {
-        this.items.clear();
+        // Rows that stay keep their signals, which are drawn already.
+        const stay = new Set(r.items.map((i) => i.item_id));
+        for (const id of this.order('')) if (!stay.has(id)) this.forget(id);
         this.changed.clear();
         this.orders.clear();
-        this.belows.clear();
         this.born.clear();
         this.take(r);
         this.hasBefore.value = r.has_before ?? false;

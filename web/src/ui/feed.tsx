@@ -95,8 +95,8 @@ export function Feed(p: {
     const up = b.scrollTop < s.top;
     const far = b.scrollHeight - b.scrollTop - b.clientHeight;
     const was = s.stick;
-    if (far <= NEAR) s.stick = props.current.live;
-    else if (up) s.stick = false;
+    if (up && far > 1) s.stick = false; // also by a little: a smooth scroll begins slowly
+    else if (!up && far <= NEAR) s.stick = props.current.live;
     s.top = b.scrollTop;
     const seen = rowsIn(inner.current!).find((e) => e.offsetTop + e.offsetHeight > b.scrollTop);
     if (seen && seen.offsetTop < b.scrollTop + b.clientHeight) {

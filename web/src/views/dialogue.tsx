@@ -72,7 +72,7 @@ function Talk({ d, item }: { d: DialogueInfo; item: string | undefined }) {
   // The stream ends with the agent's process and with the connection.
   useEffect(() => {
     void (async () => {
-      if (!t.loaded.peek()) await t.open();
+      await t.begin();
       await t.follow(d.seq).catch(() => undefined);
     })();
   }, [t, epoch.value, d.epoch, ended]);
