@@ -17,7 +17,9 @@ const OVER = 700; // pixels of rows beyond the view
 const GUESS = 56; // height of a row that was never drawn
 const NEAR = 48; // this close to the end counts as the end
 
-const rowsIn = (list: HTMLElement) => [...list.children] as HTMLElement[];
+const rowsIn = (list: HTMLElement) => ([...list.children] as HTMLElement[]).filter((e) => e.dataset['key'] !== undefined);
+/** Whether the browser itself keeps what is read in its place. Setting scrollTop would stop a smooth scroll. */
+const anchors = CSS.supports('overflow-anchor', 'auto');
 
 export function Feed(p: {
   keys: readonly string[]; row(key: string): ComponentChildren; label: string; live: boolean; handle(h: FeedHandle | null): void;
@@ -27,7 +29,7 @@ export function Feed(p: {
   const inner = useRef<HTMLDivElement>(null);
   const heights = useRef(new Map<string, number>());
   const drawn = useRef(new Map<string, VNode>());
-  const view = useRef({ stick: p.live, key: '', delta: 0, top: -1 });
+  const view = useRef({ stick: p.live, key: '', delta: 0, top: -1, wanted: false });
   const [, tick] = useState(0);
   const props = useRef(p);
   props.current = p;
@@ -72,12 +74,11 @@ export function Feed(p: {
     const s = view.current;
     const rows = rowsIn(list);
     for (const el of rows) heights.current.set(el.dataset['key']!, el.offsetHeight);
-    if (s.stick) b.scrollTop = b.scrollHeight;
-    else {
-      const el = rowOf(s.key);
-      if (el) b.scrollTop = el.offsetTop - s.delta;
-    }
-    s.top = b.scrollTop;
+    let to = b.scrollTop;
+    if (s.stick) to = b.scrollHeight - b.clientHeight;
+    else if (!anchors || s.wanted || s.top <= 0) to = (rowOf(s.key)?.offsetTop ?? to + s.delta) - s.delta; // at the very top no browser does it
+    if (Math.abs(to - b.scrollTop) >= 1) b.scrollTop = to;
+    if (s.stick || s.wanted || !anchors || s.top <= 0) s.top = b.scrollTop;
     const head = rows[0];
     const tail = rows[rows.length - 1];
     const keys = props.current.keys;
@@ -92,6 +93,7 @@ export function Feed(p: {
     const b = box.current!;
     const s = view.current;
     if (Math.abs(b.scrollTop - s.top) < 1) return; // the page itself did it
+    s.wanted = false;
     const up = b.scrollTop < s.top;
     const far = b.scrollHeight - b.scrollTop - b.clientHeight;
     const was = s.stick;
@@ -125,12 +127,12 @@ export function Feed(p: {
     o.observe(inner.current!);
     p.handle({
       end: () => {
-        view.current.stick = true;
+        Object.assign(view.current, { stick: true, wanted: false });
         props.current.stuck?.(true);
         tick((x) => x + 1);
       },
       show: (key) => {
-        Object.assign(view.current, { stick: false, key, delta: 12 });
+        Object.assign(view.current, { stick: false, key, delta: 12, wanted: true });
         props.current.stuck?.(false);
         tick((x) => x + 1);
       },
@@ -160,7 +162,7 @@ export function Feed(p: {
   return (
     <div ref={box} class="feed" role="feed" aria-label={p.label} aria-busy={p.busy ?? false} tabIndex={0} onScroll={scrolled}>
       {p.header}
-      <div ref={inner} class="feed-rows" role="presentation" style={{ paddingTop: `${above}px`, paddingBottom: `${under}px` }}>{rows}</div>
+      <div ref={inner} class="feed-rows" role="presentation"><div class="spacer" style={{ height: `${above}px` }} />{rows}<div class="spacer" style={{ height: `${under}px` }} /></div>
     </div>
   );
 }
