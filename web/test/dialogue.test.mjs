@@ -142,11 +142,11 @@ test('subagents are inside their call at any depth, with a live last line', { sk
   for (const q of [p, late]) {
     if (q === late) {
       await q.focus('.feed');
-      await q.keyboard.press('Shift+u');
+      await q.keyboard.press('Shift+U');
       await q.waitForSelector('.nested .k-agent');
-      await q.keyboard.press('Shift+u');
+      await q.keyboard.press('Shift+U');
       await q.waitForSelector('.nested .nested .k-agent');
-      await q.keyboard.press('Shift+u');
+      await q.keyboard.press('Shift+U');
     }
     await q.waitForSelector('.nested .nested .nested .k-read.st-completed');
     assert.equal(await q.$$eval('.nested', (l) => l.length), 3);
@@ -434,7 +434,7 @@ test('60 hostile texts, as agent text, tool output, names and inputs, run nothin
     await idle(id);
     await p.focus('.feed');
     await until('the end is shown', async () => (await p.$eval('.feed', (e) => e.scrollHeight - e.scrollTop - e.clientHeight)) < 3);
-    await p.keyboard.press('Shift+u');
+    await p.keyboard.press('Shift+U');
     for (let up = 0; up < 12; up++) await p.$eval('.feed', (e) => new Promise((r) => { e.scrollTop -= e.clientHeight; requestAnimationFrame(() => requestAnimationFrame(r)); }));
     await p.keyboard.press('End');
   }
@@ -477,7 +477,7 @@ test('axe finds nothing in the pages of dialogues, and no page scrolls sideways'
       await p.waitForSelector(ready);
       if (r === 'd/' + id) {
         await p.focus('.feed');
-        await p.keyboard.press('Shift+u');
+        await p.keyboard.press('Shift+U');
         await p.waitForSelector('.nested .item');
       }
       await p.evaluate(axe);
