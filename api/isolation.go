@@ -3,7 +3,6 @@ package api
 import (
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -47,9 +46,12 @@ type Isolation struct {
 	// Network is all, none or allow. With allow, a proxy passes on connections to the addresses
 	// of allow, and nothing else leaves the session.
 	Network string `json:"network,omitempty"`
-	// Allow are the addresses that the session may connect to with network allow: a name or an
-	// address with a port, such as github.com:443 or 127.0.0.1:3000; *.example.org stands for
-	// every name below, and without a port for the ports 80 and 443.
+	// Allow are the destinations that the session may connect to with network allow: a name, an address
+	// or a block of addresses, with a port, a range of ports or * for every port, such as
+	// github.com:443, 127.0.0.1:3000, [::1]:8000-8010 or 10.1.0.0/16:*. *.example.org stands for every name
+	// below, * for every public destination. Without a port an entry is for the ports 80 and 443. Addresses
+	// that are not public, also those of listed names, must be listed themselves; 127.0.0.1
+	// is the loopback of the place, outside of the session.
 	Allow []string `json:"allow,omitempty"`
 	// Processes is all or own. With own, the processes of the session can neither signal nor
 	// trace others, nor read their memory, their environment and their open files.
@@ -107,6 +109,8 @@ type SessionIsolation struct {
 	Readable  []string `json:"readable,omitempty"`  // paths that can be read, beside the system
 	Hidden    []string `json:"hidden,omitempty"`    // paths inside those that cannot be read
 	ReadOnly  []string `json:"read_only,omitempty"` // paths inside writable ones that cannot be written
+	// Connections counts what the proxy decided, for network allow.
+	Connections *NetworkCounts `json:"connections,omitempty"`
 	IsolationReport
 }
 
@@ -142,10 +146,21 @@ func (i Isolation) Over(changes Isolation) Isolation {
 			*f.to = f.from
 		}
 	}
-	i.Allow = slices.Concat(i.Allow, changes.Allow)
-	i.Writable, i.Readable = slices.Concat(i.Writable, changes.Writable), slices.Concat(i.Readable, changes.Readable)
-	i.Hidden, i.ReadOnly = slices.Concat(i.Hidden, changes.Hidden), slices.Concat(i.ReadOnly, changes.ReadOnly)
+	i.Allow = joined(i.Allow, changes.Allow)
+	i.Writable, i.Readable = joined(i.Writable, changes.Writable), joined(i.Readable, changes.Readable)
+	i.Hidden, i.ReadOnly = joined(i.Hidden, changes.Hidden), joined(i.ReadOnly, changes.ReadOnly)
 	return i
+}
+
+// joined returns both lists in one, with each entry once.
+func joined(list, more []string) []string {
+	list = slices.Clone(list)
+	for _, s := range more {
+		if !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // Check reports the first invalid field, which field names in the error.
@@ -179,37 +194,15 @@ func (i *Isolation) Check(field string) error {
 	if len(i.Allow) > maxIsolationEntries {
 		return InvalidParam(field+".allow", "at most %d", maxIsolationEntries)
 	}
-	for _, a := range i.Allow {
-		if err := checkAllow(a); err != "" {
-			return InvalidParam(field+".allow", "%.200q: %s", a, err)
+	for _, a := range i.Allow { // the runner, which has the rules, checks the rest
+		if a == "" || len(a) > 300 || strings.ContainsAny(a, " \t\r\n\x00") {
+			return InvalidParam(field+".allow", "%.200q: must be a host with a port, such as github.com:443, *.example.org or 127.0.0.1:3000", a)
 		}
 	}
 	return nil
 }
 
 const maxIsolationEntries = 256
-
-// checkAllow says what is wrong with an address of Isolation.Allow; "" for nothing.
-func checkAllow(a string) string {
-	host, port := a, ""
-	if i := strings.LastIndexByte(a, ':'); i >= 0 && (strings.HasPrefix(a, "[") || strings.Count(a, ":") == 1) && !strings.HasSuffix(a, "]") {
-		host, port = a[:i], a[i+1:]
-		if n, err := strconv.ParseUint(port, 10, 16); (err != nil || n == 0) && port != "*" {
-			return "the port must be from 1 to 65535, or * for every port"
-		}
-	}
-	if v6, ok := strings.CutPrefix(host, "["); ok {
-		if v6, ok = strings.CutSuffix(v6, "]"); !ok || strings.Trim(v6, "0123456789abcdefABCDEF:.") != "" || v6 == "" {
-			return "must be an address such as [::1]:443"
-		}
-		return ""
-	}
-	host = strings.TrimPrefix(host, "*.")
-	if host == "" || len(host) > 253 || strings.Trim(host, letters+digits+"-._") != "" {
-		return "must be a name or an address with a port, such as github.com:443 or *.example.org"
-	}
-	return ""
-}
 
 // checkComplete reports what cannot be, once the profile is applied.
 func (i Isolation) checkComplete() error {
@@ -223,10 +216,7 @@ func (i Isolation) checkComplete() error {
 			return InvalidParam(field+"."+l.name, "is for files workspace or read-only")
 		}
 	}
-	switch {
-	case i.Network == NetworkAllow && len(i.Allow) == 0:
-		return InvalidParam(field+".allow", "is required for network allow")
-	case i.Network != NetworkAllow && len(i.Allow) > 0:
+	if i.Network != NetworkAllow && len(i.Allow) > 0 {
 		return InvalidParam(field+".allow", "is for network allow")
 	}
 	return nil
@@ -246,4 +236,19 @@ func (i Isolation) Apply(profiles map[string]Isolation) (Isolation, error) {
 		all = p.Over(i)
 	}
 	return all, all.checkComplete()
+}
+
+// NetworkDecision is what the proxy of a session decided about a destination that a program named.
+type NetworkDecision struct {
+	Host   string `json:"host"`             // the name or the address; empty for several destinations, of which there were too many
+	Port   int    `json:"port"`             // the port; 0 for several destinations
+	Rule   string `json:"rule,omitempty"`   // the entry of isolation.allow that lists the destination
+	Reason string `json:"reason,omitempty"` // why the destination was refused, or could not be reached
+	Count  int64  `json:"count"`            // how many such decisions the event stands for
+}
+
+// NetworkCounts counts the decisions of the proxy of a session.
+type NetworkCounts struct {
+	Allowed int64 `json:"allowed"` // connections to listed destinations
+	Refused int64 `json:"refused"` // connections that were refused
 }

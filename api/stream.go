@@ -102,6 +102,10 @@ const (
 	EventExecRunning        = "exec.running"      // the command started
 	EventExecExited         = "exec.exited"       // the command has ended, with an outcome
 	EventExecClosed         = "exec.closed"       // the command's output is complete
+	// The events of the network have the field network. They are for sessions whose isolation has
+	// network allow. Equal decisions within a second are one event with a count.
+	EventNetworkAllowed = "network.allowed" // a program connected to a destination that a rule lists, or tried to
+	EventNetworkRefused = "network.refused" // a program wanted to reach a destination that no rule lists
 	// The events of dialogues have dialogue_id, session_id, name and state. They have no text of
 	// the conversation.
 	EventDialogueCreated       = "dialogue.created"        // dialogue.create succeeded
@@ -126,12 +130,12 @@ const EventBytes = "bytes"
 // EventTypes lists the events of event.subscribe.
 var EventTypes = []string{
 	EventSessionProgress, EventSessionCreated, EventSessionRunning, EventSessionIdle, EventSessionTerminated, EventSessionUnreachable, EventSessionReachable,
-	EventExecQueued, EventExecRunning, EventExecExited, EventExecClosed,
+	EventExecQueued, EventExecRunning, EventExecExited, EventExecClosed, EventNetworkAllowed, EventNetworkRefused,
 	EventDialogueCreated, EventDialogueState, EventDialogueRequestOpened, EventDialogueRequestClosed, EventDialogueTurnEnded, EventDialogueEnded, EventDialogueRemoved,
 }
 
 // EventKinds lists the words that select all events of a kind in event.subscribe.
-var EventKinds = []string{"session", "exec", "dialogue"}
+var EventKinds = []string{"session", "exec", "network", "dialogue"}
 
 // StreamEvent is one push of a stream.
 type StreamEvent struct {
@@ -159,6 +163,8 @@ type StreamEvent struct {
 	CreateID  string     `json:"create_id,omitempty"`  // the create_id of session.create, for session.progress
 	// Progress is the slow step, for session.progress.
 	Progress *PlaceProgress `json:"progress,omitempty"`
+	// Network is the decision, for network.allowed and network.refused.
+	Network *NetworkDecision `json:"network,omitempty"`
 	// DialogueID is set for type dialogue, and for events of dialogues.
 	DialogueID string         `json:"dialogue_id,omitempty"`
 	Event      *DialogueEvent `json:"event,omitempty"` // the event, for type dialogue
@@ -185,8 +191,8 @@ type StreamEvent struct {
 type EventSubscribeParams struct {
 	// SessionID selects the events of one session, by id or name, and of the dialogue that owns it.
 	SessionID string `json:"session_id,omitempty"`
-	// Types selects the events of these types: full names, or session, exec or dialogue for
-	// all of a kind.
+	// Types selects the events of these types: full names, or session, exec, network or dialogue
+	// for all of a kind.
 	Types []string `json:"types,omitempty"`
 	// AfterSeq is the number of the last event that the subscriber has. Absent: only new
 	// events; 0: all events that are kept.

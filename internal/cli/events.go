@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ func (a *app) eventsCommand() *cobra.Command {
 daemon restarts meanwhile.
 
 One line for each event: number, time (RFC 3339), type, session or dialogue, command or request,
-and the exit code, the cause or the state, separated by tabs; a field without a value is "-". On
+and the exit code, the cause, the state or the reason, separated by tabs; a field without a value is "-". On
 a terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
 		Example: `  trl events -f
   trl events -f --type exec.exited --session build
@@ -51,7 +52,7 @@ a terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`
 	flags.SortFlags = false
 	flags.BoolVarP(&e.follow, "follow", "f", false, "follow new events")
 	flags.Int64Var(&e.after, "after", 0, "only the events after this `SEQ`")
-	flags.StringArrayVar(&e.types, "type", nil, "only events of this `TYPE`, or of session, exec or dialogue; may be repeated")
+	flags.StringArrayVar(&e.types, "type", nil, "only events of this `TYPE`, or of session, exec, network or dialogue; may be repeated")
 	flags.VarP(&e.session, "session", "s", "only those of the session of this `NAME` or id")
 	flags.BoolVar(&e.json, "json", false, "print each event as a line of JSON")
 	a.completeFlag(cmd, "session", a.completeSessions)
@@ -163,6 +164,9 @@ func (e *events) line(ev api.StreamEvent) error {
 	if ev.Progress != nil {
 		detail = ev.Progress.Message
 	}
+	if ev.Network != nil {
+		about, detail = networkText(*ev.Network)
+	}
 	if ev.ExecOutcome != nil {
 		detail = exitText(*ev.ExecOutcome)
 	}
@@ -178,12 +182,27 @@ func (e *events) line(ev api.StreamEvent) error {
 	return out.Err
 }
 
+// networkText returns the destination of a decision, and why it was made.
+func networkText(d api.NetworkDecision) (about, detail string) {
+	about = net.JoinHostPort(d.Host, strconv.Itoa(d.Port))
+	if d.Host == "" {
+		about = "several destinations"
+	}
+	detail = cmp.Or(d.Reason, "by "+d.Rule)
+	if d.Count > 1 {
+		detail += fmt.Sprintf(" (%d times)", d.Count)
+	}
+	return about, detail
+}
+
 func eventStyle(ev api.StreamEvent) ui.Style {
 	switch {
 	case ev.ExecOutcome != nil && ev.ExitCode != 0:
 		return ui.Red
 	case ev.Type == api.EventExecExited:
 		return ui.Green
+	case ev.Type == api.EventNetworkRefused:
+		return ui.Red
 	case ev.Type == api.EventSessionTerminated:
 		return ui.Yellow
 	}

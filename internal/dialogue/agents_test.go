@@ -24,6 +24,8 @@ func (parrot) Command(o agent.Options) (argv []string, env map[string]string, er
 	return []string{"parrot"}, nil, nil
 }
 
+func (parrot) Needs(agent.Options, func(string) string) api.Isolation { return api.Isolation{} }
+
 func (parrot) Describe(*api.DialogueOpened) {}
 
 func (parrot) New(o agent.Options) agent.Protocol { return &parrotTalk{ids: agent.NewIDs(o.Epoch)} }

@@ -3,6 +3,7 @@ package dialogue
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -56,9 +57,12 @@ func (d *Dialogue) start(ctx context.Context, resume, createID string) error {
 		Name: d.id, // session names are unique, so a dialogue never has two agents
 		Kind: api.KindProgram, Command: argv, WorkingDir: params.WorkingDir, Env: merged(needs, env),
 		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...), LifetimeS: params.LifetimeS, Limits: params.Limits, LimitsMode: params.LimitsMode,
-		Isolation: params.Isolation, IsolationMode: params.IsolationMode,
+		Runtime: params.Runtime, Isolation: params.Isolation, IsolationMode: params.IsolationMode,
 	}
-	session.Runtime, session.Place, session.CreateID = params.Runtime, params.Place, createID
+	if session.Isolation, err = d.isolation(a, o, session); err != nil {
+		return err
+	}
+	session.Place, session.CreateID = params.Place, createID
 	if params.Remote != nil {
 		place := params.Remote.Options()
 		session.Runtime, session.Place = string(api.PlaceTRL), &place
@@ -93,6 +97,33 @@ func (d *Dialogue) start(ctx context.Context, resume, createID string) error {
 	d.mu.Unlock()
 	d.startGoroutines(p)
 	return d.awaitAnswer(ctx, p)
+}
+
+// isolation returns the isolation of the agent's session: that of the dialogue, with what the agent
+// needs.
+func (d *Dialogue) isolation(a agent.Agent, o agent.Options, session api.SessionCreateParams) (*api.Isolation, error) {
+	if session.Isolation == nil {
+		return nil, nil
+	}
+	all, err := d.registry.config.Sessions.Isolation(*session.Isolation)
+	if err != nil {
+		return nil, err
+	}
+	needs := a.Needs(o, func(name string) string {
+		value, ok := session.Env[name]
+		if !ok && session.Runtime == placeHost {
+			value = os.Getenv(name) // the session begins with the daemon's environment
+		}
+		return value
+	})
+	if all.Files != api.FilesWorkspace && all.Files != api.FilesReadOnly {
+		needs.Writable, needs.Readable = nil, nil
+	}
+	if all.Network != api.NetworkAllow {
+		needs.Allow = nil
+	}
+	all = all.Over(needs)
+	return &all, nil
 }
 
 func errNoRecord(err error) error {

@@ -17,7 +17,7 @@ const (
 
 // applyLocked updates the published state with an event.
 func (j *Journal) applyLocked(ev *api.StreamEvent) {
-	if ev.Type == api.EventSessionProgress {
+	if ev.Type == api.EventSessionProgress || ev.Network != nil {
 		return // the session may never come to be
 	}
 	if ev.DialogueID != "" {
@@ -98,6 +98,19 @@ func (j *Journal) PublishProgress(info api.SessionInfo, createID string, p api.P
 	defer j.scheduleWrite()
 	at := time.Now().UTC()
 	j.publishLocked(api.StreamEvent{Type: api.EventSessionProgress, At: &at, SessionID: info.SessionID, Name: info.Name, CreateID: createID, Progress: &p})
+}
+
+// PublishNetwork publishes a decision of the session's proxy. It may come before the creation of the
+// session is published, because a program connects as soon as it runs.
+func (j *Journal) PublishNetwork(info api.SessionInfo, e link.NetworkEvent) {
+	j.lockDecoded()
+	defer j.mu.Unlock()
+	defer j.scheduleWrite()
+	kind, at := api.EventNetworkRefused, e.At.UTC()
+	if e.Allowed {
+		kind = api.EventNetworkAllowed
+	}
+	j.publishLocked(api.StreamEvent{Type: kind, At: &at, SessionID: info.SessionID, Name: info.Name, Network: &e.NetworkDecision})
 }
 
 // PublishReachability publishes whether a session can be reached, if that changed.

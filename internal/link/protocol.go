@@ -64,6 +64,17 @@ type ExecEvent struct {
 	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
 }
 
+// EventNetwork is the event that reports decisions of the session's proxy. It carries a
+// NetworkEvent.
+const EventNetwork = "network"
+
+// NetworkEvent is a decision of the session's proxy, or several equal ones.
+type NetworkEvent struct {
+	Allowed bool      `json:"allowed"`
+	At      time.Time `json:"at"`
+	api.NetworkDecision
+}
+
 // DecodeExecEvent reads the header of an EventExec. It has a faster way for the form that encode
 // gives to events without an outcome, because every command has three of them.
 func DecodeExecEvent(header []byte) (e ExecEvent, err error) {

@@ -9,7 +9,7 @@ func (r *Registry) isolate(p *api.SessionCreateParams) error {
 	if p.Isolation == nil {
 		return nil
 	}
-	all, err := p.Isolation.Apply(r.config.Isolation)
+	all, err := r.Isolation(*p.Isolation)
 	if err != nil {
 		return err
 	}
@@ -18,4 +18,9 @@ func (r *Registry) isolate(p *api.SessionCreateParams) error {
 		p.Isolation = nil // nothing for the runner, which may be of an earlier version
 	}
 	return nil
+}
+
+// Isolation returns isolation with its profile applied. Applying it again changes nothing.
+func (r *Registry) Isolation(i api.Isolation) (api.Isolation, error) {
+	return i.Apply(r.config.Isolation)
 }

@@ -19,6 +19,17 @@ func (s *Session) event(name string, header json.RawMessage) {
 			return
 		}
 		s.sessionEvent(info)
+	case link.EventNetwork:
+		var e link.NetworkEvent
+		if err := json.Unmarshal(header, &e); err != nil {
+			s.log.Error("runner's event cannot be read", "error", err)
+			return
+		}
+		s.mu.Lock()
+		info := s.details.SessionInfo
+		s.mu.Unlock()
+		info.SessionID = s.id
+		s.registry.journal.PublishNetwork(info, e)
 	case link.EventExec:
 		s.registry.journal.ReceiveExecEvent(s.id, header)
 		s.wakeExecWaiters(header)

@@ -8,6 +8,9 @@
 package agent
 
 import (
+	"net"
+	"net/url"
+
 	"github.com/trl-dev/trl/api"
 )
 
@@ -36,6 +39,9 @@ type Agent interface {
 	// Command returns the program with its arguments, and the variables that it needs in its
 	// environment.
 	Command(o Options) (argv []string, env map[string]string, err error)
+	// Needs returns what the program needs in isolation, beside its working directory: paths that it
+	// reads and writes, and the hosts of its service. getenv reads the environment of the program.
+	Needs(o Options, getenv func(string) string) api.Isolation
 	// New makes the protocol of one process.
 	New(o Options) Protocol
 	// Describe adds to the agent's description of itself what it does not report: the capabilities
@@ -118,4 +124,26 @@ type Step struct {
 type Answer struct {
 	ID  string
 	Err *api.Error // nil for success
+}
+
+// Installed are directories below the home in which programs for the user alone are installed.
+func Installed() []string {
+	return []string{"~/.local/bin", "~/.local/lib", "~/.local/share/claude", "~/.nvm", "~/.npm-global", "~/.volta", "~/.fnm", "~/.bun", "~/.cargo/bin", "~/.deno"}
+}
+
+// HostOf returns the host and port of a URL as an entry of isolation.allow; nothing if it has none.
+func HostOf(text string) []string {
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" {
+		return nil
+	}
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "http" || u.Scheme == "ws":
+		port = "80"
+	default:
+		port = "443"
+	}
+	return []string{net.JoinHostPort(u.Hostname(), port)}
 }

@@ -114,6 +114,8 @@ export type EventType =
   | "exec.running"
   | "exec.exited"
   | "exec.closed"
+  | "network.allowed"
+  | "network.refused"
   | "dialogue.created"
   | "dialogue.state"
   | "dialogue.request_opened"
@@ -131,6 +133,7 @@ export type EventType =
 export type EventFilter =
   | "session"
   | "exec"
+  | "network"
   | "dialogue"
   | "session.progress"
   | "session.created"
@@ -143,6 +146,8 @@ export type EventFilter =
   | "exec.running"
   | "exec.exited"
   | "exec.closed"
+  | "network.allowed"
+  | "network.refused"
   | "dialogue.created"
   | "dialogue.state"
   | "dialogue.request_opened"
@@ -622,9 +627,12 @@ export interface Isolation {
    */
   network?: string;
   /**
-   * The addresses that the session may connect to with network allow: a name or an address with a
-   * port, such as github.com:443 or 127.0.0.1:3000; *.example.org stands for every name below, and
-   * without a port for the ports 80 and 443.
+   * The destinations that the session may connect to with network allow: a name, an address or a
+   * block of addresses, with a port, a range of ports or * for every port, such as github.com:443,
+   * 127.0.0.1:3000, [::1]:8000-8010 or 10.1.0.0/16:*. *.example.org stands for every name below, *
+   * for every public destination. Without a port an entry is for the ports 80 and 443. Addresses
+   * that are not public, also those of listed names, must be listed themselves; 127.0.0.1 is the
+   * loopback of the place, outside of the session.
    */
   allow?: string[];
   /**
@@ -1552,7 +1560,10 @@ export interface DialogueRetryParams {
 export interface EventSubscribeParams {
   /** Selects the events of one session, by id or name, and of the dialogue that owns it. */
   session_id?: string;
-  /** Selects the events of these types: full names, or session, exec or dialogue for all of a kind. */
+  /**
+   * Selects the events of these types: full names, or session, exec, network or dialogue for all of
+   * a kind.
+   */
   types?: EventFilter[];
   /**
    * The number of the last event that the subscriber has. Absent: only new events; 0: all events
@@ -2124,6 +2135,14 @@ export interface SessionLimits extends LimitReport {
   commands?: number;
 }
 
+/** Counts the decisions of the proxy of a session. */
+export interface NetworkCounts {
+  /** connections to listed destinations */
+  allowed: number;
+  /** connections that were refused */
+  refused: number;
+}
+
 /** An aspect of isolation that is in force. */
 export interface EnforcedAspect {
   /** files, paths, attributes, tmp, sockets, network, processes, signals, process_list or privileges */
@@ -2171,6 +2190,8 @@ export interface SessionIsolation extends IsolationReport {
   hidden?: string[];
   /** paths inside writable ones that cannot be written */
   read_only?: string[];
+  /** Counts what the proxy decided, for network allow. */
+  connections?: NetworkCounts;
 }
 
 /** The answer of session.info. */
@@ -3361,6 +3382,20 @@ export interface PlaceProgress {
   total?: number;
 }
 
+/** What the proxy of a session decided about a destination that a program named. */
+export interface NetworkDecision {
+  /** the name or the address; empty for several destinations, of which there were too many */
+  host: string;
+  /** the port; 0 for several destinations */
+  port: number;
+  /** the entry of isolation.allow that lists the destination */
+  rule?: string;
+  /** why the destination was refused, or could not be reached */
+  reason?: string;
+  /** how many such decisions the event stands for */
+  count: number;
+}
+
 /** The agent's description of itself. The agent did not report fields that are empty. */
 export interface DialogueOpened {
   /** as in dialogue.create */
@@ -3573,6 +3608,8 @@ export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> 
   create_id?: string;
   /** The slow step, for session.progress. */
   progress?: PlaceProgress;
+  /** The decision, for network.allowed and network.refused. */
+  network?: NetworkDecision;
   /** Set for type dialogue, and for events of dialogues. */
   dialogue_id?: string;
   /** the event, for type dialogue */
@@ -3871,6 +3908,8 @@ export const eventTypes: readonly EventType[] = [
   "exec.running",
   "exec.exited",
   "exec.closed",
+  "network.allowed",
+  "network.refused",
   "dialogue.created",
   "dialogue.state",
   "dialogue.request_opened",

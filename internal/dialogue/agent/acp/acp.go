@@ -29,6 +29,34 @@ func (Agent) Command(o agent.Options) ([]string, map[string]string, error) {
 	return slices.Clone(o.Argv), nil, nil
 }
 
+// needs are those of the known programs, by a part of their command.
+var needs = []struct {
+	program string
+	api.Isolation
+}{
+	{"gemini", api.Isolation{Writable: []string{"~/.gemini"}, Allow: []string{"generativelanguage.googleapis.com:443", "cloudcode-pa.googleapis.com:443", "oauth2.googleapis.com:443"}}},
+	{"opencode", api.Isolation{Writable: []string{"~/.config/opencode", "~/.local/share/opencode", "~/.local/state/opencode", "~/.cache/opencode", "~/.opencode"}, Allow: []string{"opencode.ai:443", "models.dev:443"}}},
+	{"goose", api.Isolation{Writable: []string{"~/.config/goose", "~/.local/share/goose", "~/.local/state/goose"}}},
+	{"claude", api.Isolation{Writable: []string{"~/.claude", "~/.claude.json"}, Allow: []string{"api.anthropic.com:443"}}},
+	{"codex", api.Isolation{Writable: []string{"~/.codex"}, Allow: []string{"api.openai.com:443", "chatgpt.com:443", "auth.openai.com:443"}}},
+}
+
+// Needs implements agent.Agent. It knows a few programs by their names. The services of a program that
+// can use several are those whose URLs are in its environment.
+func (Agent) Needs(o agent.Options, getenv func(string) string) api.Isolation {
+	i := api.Isolation{Readable: agent.Installed()}
+	command := strings.Join(o.Argv, " ")
+	for _, n := range needs {
+		if strings.Contains(command, n.program) {
+			i = i.Over(n.Isolation)
+		}
+	}
+	for _, name := range []string{"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"} {
+		i.Allow = append(i.Allow, agent.HostOf(getenv(name))...)
+	}
+	return i
+}
+
 // New implements agent.Agent.
 func (Agent) New(o agent.Options) agent.Protocol {
 	return &protocol{Conn: jsonrpc.New("2.0", o.Epoch), options: o}

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 
 	"github.com/trl-dev/trl/api"
@@ -42,6 +43,20 @@ func (Agent) Command(o agent.Options) (argv []string, env map[string]string, err
 	// The variable makes the program report when it works and when it is idle. For a version
 	// that does not know it, publishState derives the state.
 	return argv, map[string]string{"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}, nil
+}
+
+// Needs implements agent.Agent.
+func (Agent) Needs(_ agent.Options, getenv func(string) string) api.Isolation {
+	i := api.Isolation{
+		Writable: []string{"~/.claude", "~/.claude.json", "~/.cache/claude-cli-nodejs", "~/.local/state/claude"},
+		Readable: agent.Installed(),
+		Allow:    []string{"api.anthropic.com:443", "platform.claude.com:443", "console.anthropic.com:443", "claude.ai:443"},
+	}
+	if dir := getenv("CLAUDE_CONFIG_DIR"); path.IsAbs(dir) {
+		i.Writable = append(i.Writable, dir)
+	}
+	i.Allow = append(i.Allow, agent.HostOf(getenv("ANTHROPIC_BASE_URL"))...)
+	return i
 }
 
 // New implements agent.Agent.

@@ -8,6 +8,7 @@ package codex
 import (
 	"cmp"
 	"encoding/json"
+	"path"
 	"slices"
 	"strings"
 
@@ -30,6 +31,21 @@ func (Agent) Command(o agent.Options) ([]string, map[string]string, error) {
 		argv = []string{"codex"}
 	}
 	return append(slices.Clone(argv), "app-server"), nil, nil
+}
+
+// Needs implements agent.Agent. A provider in config.toml has a host of its own, which TRL does not
+// know.
+func (Agent) Needs(_ agent.Options, getenv func(string) string) api.Isolation {
+	i := api.Isolation{
+		Writable: []string{"~/.codex"},
+		Readable: agent.Installed(),
+		Allow:    []string{"api.openai.com:443", "auth.openai.com:443", "chatgpt.com:443"},
+	}
+	if dir := getenv("CODEX_HOME"); path.IsAbs(dir) {
+		i.Writable = append(i.Writable, dir)
+	}
+	i.Allow = append(i.Allow, agent.HostOf(getenv("OPENAI_BASE_URL"))...)
+	return i
 }
 
 // New implements agent.Agent.

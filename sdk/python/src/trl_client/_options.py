@@ -673,8 +673,8 @@ class EventOptions(TypedDict, total=False):
     """Selects the events of one session, by id or name, and of the dialogue that owns it."""
 
     types: Sequence[_types.EventFilter]
-    """Selects the events of these types: full names, or session, exec or dialogue for all of a
-    kind.
+    """Selects the events of these types: full names, or session, exec, network or dialogue for all
+    of a kind.
     """
 
     after_seq: int

@@ -141,6 +141,8 @@ EventType = Literal[
     "exec.running",
     "exec.exited",
     "exec.closed",
+    "network.allowed",
+    "network.refused",
     "dialogue.created",
     "dialogue.state",
     "dialogue.request_opened",
@@ -159,6 +161,7 @@ EventType = Literal[
 EventFilter = Literal[
     "session",
     "exec",
+    "network",
     "dialogue",
     "session.progress",
     "session.created",
@@ -171,6 +174,8 @@ EventFilter = Literal[
     "exec.running",
     "exec.exited",
     "exec.closed",
+    "network.allowed",
+    "network.refused",
     "dialogue.created",
     "dialogue.state",
     "dialogue.request_opened",
@@ -767,9 +772,12 @@ class Isolation(TypedDict, total=False):
     """
 
     allow: list[str]
-    """The addresses that the session may connect to with network allow: a name or an address with
-    a port, such as github.com:443 or 127.0.0.1:3000; *.example.org stands for every name below,
-    and without a port for the ports 80 and 443.
+    """The destinations that the session may connect to with network allow: a name, an address or a
+    block of addresses, with a port, a range of ports or * for every port, such as
+    github.com:443, 127.0.0.1:3000, [::1]:8000-8010 or 10.1.0.0/16:*. *.example.org stands for
+    every name below, * for every public destination. Without a port an entry is for the ports
+    80 and 443. Addresses that are not public, also those of listed names, must be listed
+    themselves; 127.0.0.1 is the loopback of the place, outside of the session.
     """
 
     processes: str
@@ -2073,8 +2081,8 @@ class EventSubscribeParams(TypedDict, total=False):
     """Selects the events of one session, by id or name, and of the dialogue that owns it."""
 
     types: list[EventFilter]
-    """Selects the events of these types: full names, or session, exec or dialogue for all of a
-    kind.
+    """Selects the events of these types: full names, or session, exec, network or dialogue for all
+    of a kind.
     """
 
     after_seq: int
@@ -3287,6 +3295,26 @@ class SessionLimits(LimitReport):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NetworkCounts:
+    """Counts the decisions of the proxy of a session."""
+
+    allowed: int = 0
+    """connections to listed destinations"""
+
+    refused: int = 0
+    """connections that were refused"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> NetworkCounts:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            allowed=get("allowed") or 0,
+            refused=get("refused") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class EnforcedAspect:
     """An aspect of isolation that is in force."""
 
@@ -3381,6 +3409,9 @@ class SessionIsolation(IsolationReport):
     read_only: list[str] = field(default_factory=list)
     """paths inside writable ones that cannot be written"""
 
+    connections: NetworkCounts | None = None
+    """Counts what the proxy decided, for network allow."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionIsolation:
         """Takes the fields it knows from what a daemon sent."""
@@ -3395,6 +3426,7 @@ class SessionIsolation(IsolationReport):
             readable=get("readable") or [],
             hidden=get("hidden") or [],
             read_only=get("read_only") or [],
+            connections=NetworkCounts.from_dict(data["connections"]) if get("connections") is not None else None,
             enforced=[EnforcedAspect.from_dict(x) for x in get("enforced") or ()],
             not_enforced=[UnenforcedAspect.from_dict(x) for x in get("not_enforced") or ()],
         )
@@ -5953,6 +5985,38 @@ class PlaceProgress:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NetworkDecision:
+    """What the proxy of a session decided about a destination that a program named."""
+
+    host: str = ""
+    """the name or the address; empty for several destinations, of which there were too many"""
+
+    port: int = 0
+    """the port; 0 for several destinations"""
+
+    rule: str = ""
+    """the entry of isolation.allow that lists the destination"""
+
+    reason: str = ""
+    """why the destination was refused, or could not be reached"""
+
+    count: int = 0
+    """how many such decisions the event stands for"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> NetworkDecision:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            host=get("host") or "",
+            port=get("port") or 0,
+            rule=get("rule") or "",
+            reason=get("reason") or "",
+            count=get("count") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class DialogueOpened:
     """The agent's description of itself. The agent did not report fields that are empty."""
 
@@ -6370,6 +6434,9 @@ class StreamEvent:
     progress: PlaceProgress | None = None
     """The slow step, for session.progress."""
 
+    network: NetworkDecision | None = None
+    """The decision, for network.allowed and network.refused."""
+
     dialogue_id: str = ""
     """Set for type dialogue, and for events of dialogues."""
 
@@ -6490,6 +6557,7 @@ class StreamEvent:
             cause=get("cause") or "",
             create_id=get("create_id") or "",
             progress=PlaceProgress.from_dict(data["progress"]) if get("progress") is not None else None,
+            network=NetworkDecision.from_dict(data["network"]) if get("network") is not None else None,
             dialogue_id=get("dialogue_id") or "",
             event=DialogueEvent.from_dict(data["event"]) if get("event") is not None else None,
             dialogue_seq=get("dialogue_seq") or 0,

@@ -1,0 +1,158 @@
+package runner
+
+import (
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/egress"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// The bounds of the events of the network, so that a program that tries many destinations cannot
+// push all other events out of the journal.
+const (
+	decisionWindow   = time.Second // in which equal decisions are one event
+	decisionsAtOnce  = 10          // different ones in a window; further ones are counted together
+	decisionsWaiting = 100         // events that wait for a daemon
+)
+
+// doorsKept is how many listeners stay open for what is left running after the process that the
+// runner started there has ended. Further ones close the oldest.
+const doorsKept = 16
+
+// network is the proxy of a session whose network is allow, with its decisions. Its listeners are
+// in the networks of the session's processes, one for each process that the runner started.
+type network struct {
+	proxy *egress.Proxy
+
+	mu     sync.Mutex
+	counts api.NetworkCounts         // guarded by mu
+	window map[link.NetworkEvent]int // guarded by mu; decisions since the window began, with those not reported
+	unsent []link.NetworkEvent       // guarded by mu; waits for a daemon
+	doors  []*os.File                // guarded by mu; of networks whose first process has ended, oldest first
+}
+
+// newNetwork makes the proxy of a session.
+func (r *Runner) newNetwork(allow []string) (*network, error) {
+	rules, err := egress.ParseRules(allow)
+	if err != nil {
+		return nil, api.InvalidParam("isolation.allow", "%s", err)
+	}
+	n := &network{window: map[link.NetworkEvent]int{}}
+	n.proxy = egress.New(egress.Config{Rules: rules, Report: func(d egress.Decision) { r.decided(n, d) }})
+	return n, nil
+}
+
+// decided counts and reports a decision: the first of its kind at once, equal ones of the same window
+// together at its end.
+func (r *Runner) decided(n *network, d egress.Decision) {
+	kind := link.NetworkEvent{Allowed: d.Allowed, NetworkDecision: api.NetworkDecision{Host: d.Host, Port: d.Port, Rule: d.Rule, Reason: d.Reason}}
+	n.mu.Lock()
+	if d.Allowed {
+		n.counts.Allowed++
+	} else {
+		n.counts.Refused++
+	}
+	if len(n.window) == 0 {
+		time.AfterFunc(decisionWindow, func() { r.closeWindow(n) })
+	}
+	_, again := n.window[kind]
+	if !again && len(n.window) >= decisionsAtOnce {
+		kind.NetworkDecision = api.NetworkDecision{Reason: "more than 10 different destinations in a second"}
+		again = true
+	}
+	if again {
+		n.window[kind]++
+	} else {
+		n.window[kind] = 0
+		n.addLocked(kind, 1)
+	}
+	n.mu.Unlock()
+	r.reportNetwork(n)
+}
+
+// closeWindow reports the decisions that were only counted.
+func (r *Runner) closeWindow(n *network) {
+	n.mu.Lock()
+	for kind, count := range n.window {
+		if count > 0 {
+			n.addLocked(kind, int64(count))
+		}
+	}
+	clear(n.window)
+	n.mu.Unlock()
+	r.reportNetwork(n)
+}
+
+func (n *network) addLocked(e link.NetworkEvent, count int64) {
+	e.At, e.Count = time.Now(), count
+	if len(n.unsent) < decisionsWaiting {
+		n.unsent = append(n.unsent, e)
+	}
+}
+
+// reportNetwork sends the decisions to the daemon. Without a daemon they wait for the next one.
+func (r *Runner) reportNetwork(n *network) {
+	if n == nil {
+		return
+	}
+	r.reportMu.Lock()
+	defer r.reportMu.Unlock()
+	r.mu.Lock()
+	conn := r.conn
+	r.mu.Unlock()
+	if conn == nil {
+		return
+	}
+	n.mu.Lock()
+	list := n.unsent
+	n.unsent = nil
+	n.mu.Unlock()
+	for _, e := range list {
+		conn.NotifyLater(link.EventNetwork, e)
+	}
+	conn.Flush()
+}
+
+// serve serves a listener in the network of a process. done is closed when the process has ended;
+// others may still be in its network.
+func (n *network) serve(door *os.File, done <-chan struct{}) {
+	go func() { _ = n.proxy.Serve(door) }()
+	go func() {
+		<-done
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.doors = append(n.doors, door); len(n.doors) > doorsKept {
+			n.doors[0].Close()
+			n.doors = slices.Delete(n.doors, 0, 1)
+		}
+	}()
+}
+
+// proxyVariables returns the variables by which programs find a proxy. An address of the loopback that is
+// listed is that of the place, outside of the session's network, so it is reached by the proxy too.
+func proxyVariables(address string, rules egress.Rules) map[string]string {
+	direct, url := "localhost,127.0.0.1,::1", "http://"+address
+	if rules.Loopback() {
+		direct = ""
+	}
+	return map[string]string{
+		"HTTP_PROXY": url, "HTTPS_PROXY": url, "ALL_PROXY": url, "NO_PROXY": direct,
+		"http_proxy": url, "https_proxy": url, "all_proxy": url, "no_proxy": direct,
+		"NODE_USE_ENV_PROXY": "1", // Node.js ignores the others without it
+	}
+}
+
+// connections returns how many connections the proxy allowed and refused.
+func (n *network) connections() *api.NetworkCounts {
+	if n == nil {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	counts := n.counts
+	return &counts
+}
