@@ -64,6 +64,9 @@ type Isolation struct {
 	Files    []Rule `json:"files,omitempty"`
 	// Families are the families of sockets that the process may make; nil for the usual ones.
 	Families []int `json:"families,omitempty"`
+	// ConnectPort leaves of the internet only TCP connections to this port; 0 for everything. It needs
+	// version 4 of Landlock.
+	ConnectPort int `json:"connect_port,omitempty"`
 	// NoIPC forbids System V shared memory, semaphores and queues, which belong to all processes of
 	// the user.
 	NoIPC bool `json:"no_ipc,omitempty"`

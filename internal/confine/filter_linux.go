@@ -38,6 +38,7 @@ const (
 	offArg0   = 16
 	offArg1   = 24
 	offArg2   = 32
+	offArg3   = 40
 )
 
 // assembler puts a filter together. Each statement ends the filter with a decision or falls through.
@@ -108,6 +109,17 @@ func (i *Isolation) filter() []unix.SockFilter {
 		}
 		a.fail(uint32(unix.EPERM))
 	})
+	if i.ConnectPort > 0 {
+		// With this flag a message connects its socket, and Landlock does not see that.
+		for number, flags := range map[uint32]uint32{unix.SYS_SENDTO: offArg3, unix.SYS_SENDMSG: offArg2, unix.SYS_SENDMMSG: offArg3} {
+			a.only(number, func(a *assembler) {
+				a.load(flags)
+				a.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, unix.MSG_FASTOPEN, 0, 1)
+				a.fail(uint32(unix.EPERM))
+				a.allow()
+			})
+		}
+	}
 	a.only(unix.SYS_SOCKETPAIR, func(a *assembler) {
 		a.load(offArg0)
 		a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.AF_UNIX, 0, 1)
@@ -121,6 +133,18 @@ func (i *Isolation) filter() []unix.SockFilter {
 				a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, uint32(family), 0, 4)
 				a.load(offArg2)
 				a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.NETLINK_ROUTE, 0, 1)
+				a.allow()
+				a.fail(uint32(unix.EPERM))
+				continue
+			}
+			if i.ConnectPort > 0 && family != unix.AF_UNIX { // only TCP, and not its multipath form
+				a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, uint32(family), 0, 8)
+				a.load(offArg1)
+				a.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0) // without the flags
+				a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.SOCK_STREAM, 0, 4)
+				a.load(offArg2)
+				a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 1, 0)
+				a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.IPPROTO_TCP, 0, 1)
 				a.allow()
 				a.fail(uint32(unix.EPERM))
 				continue

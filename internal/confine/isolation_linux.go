@@ -102,18 +102,18 @@ func loopback() error {
 
 // openDoor listens at ProxyAddress and passes the socket to the runner, which is outside.
 func openDoor(status int) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if err = unix.Bind(fd, &unix.SockaddrInet4{Port: proxyPort, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return err
+	if err = unix.Bind(fd, &unix.SockaddrInet4{Port: proxyPort, Addr: [4]byte{127, 0, 0, 1}}); err == nil {
+		err = unix.Listen(fd, 128)
 	}
-	if err = unix.Listen(fd, unix.SOMAXCONN); err != nil {
-		return err
+	if err == nil {
+		err = unix.Sendmsg(status, []byte{'d'}, unix.UnixRights(fd), nil, 0)
 	}
-	return unix.Sendmsg(status, []byte{'d'}, unix.UnixRights(fd), nil, 0)
+	return err
 }
 
 // enterView replaces the tree that this process sees, as bubblewrap does it: the old tree moves below

@@ -36,6 +36,9 @@ func handled(version int) uint64 {
 	return rights
 }
 
+// ruleNetPort is LANDLOCK_RULE_NET_PORT.
+const ruleNetPort = 2
+
 type rulesetAttr struct{ fs, net, scoped uint64 }
 
 // LandlockVersion returns the version of Landlock that the kernel offers; 0 for none.
@@ -61,6 +64,10 @@ func (i *Isolation) landlock() (what string, err error) {
 		attr.fs, rules = unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK, nil
 	}
 	size := unsafe.Sizeof(attr.fs)
+	if i.ConnectPort > 0 {
+		size += unsafe.Sizeof(attr.net)
+		attr.net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	}
 	if i.Landlock >= 6 {
 		size = unsafe.Sizeof(attr)
 		if i.Scoped {
@@ -75,6 +82,12 @@ func (i *Isolation) landlock() (what string, err error) {
 	for _, r := range rules {
 		if err = addRule(int(fd), r, all); err != nil {
 			return r.Path, err
+		}
+	}
+	if i.ConnectPort > 0 {
+		port := struct{ rights, port uint64 }{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, uint64(i.ConnectPort)}
+		if _, _, errno := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, fd, ruleNetPort, uintptr(unsafe.Pointer(&port)), 0, 0, 0); errno != 0 {
+			return "landlock", errno
 		}
 	}
 	if _, _, errno = unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {

@@ -45,11 +45,12 @@ type Request struct {
 	Secrets []string
 	// Programs are files that must be readable, because they are started.
 	Programs []string
-	// Proxy says that there is a proxy for network allow.
-	Proxy bool
 	// Memo is where to remember that namespaces work, so that the next session need not try them;
 	// empty for nowhere. Forget removes that.
 	Memo string
+	// Proxy opens the listener of the session's proxy on the loopback of the place. It is called only for
+	// a session with network allow that can have no network of its own.
+	Proxy func() (port int, err error)
 	// Start starts a process.
 	Start func(process.Spec) (*process.Process, error)
 }
@@ -60,6 +61,8 @@ type Plan struct {
 	Report    api.IsolationReport
 	// Env has variables for the processes, as KEY=VALUE.
 	Env []string
+	// ProxyAddress is where the processes find the proxy; empty without one.
+	ProxyAddress string
 
 	memo string // the file that says that the namespaces work
 }

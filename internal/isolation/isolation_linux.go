@@ -126,7 +126,7 @@ func (r *Request) home() string { return filepath.Join(r.Private, "home") }
 
 // plan returns the plan with these namespaces. why says why there are no better ones.
 func (r *Request) plan(p paths, version int, namespaces uintptr, why error) Plan {
-	c := &confine.Isolation{Namespaces: namespaces, Landlock: version, Door: r.Isolation.Network == api.NetworkAllow && r.Proxy && namespaces&unix.CLONE_NEWNET != 0}
+	c := &confine.Isolation{Namespaces: namespaces, Landlock: version, Door: r.Isolation.Network == api.NetworkAllow && namespaces&unix.CLONE_NEWNET != 0}
 	plan := Plan{Isolation: c, Report: api.IsolationReport{Enforced: []api.EnforcedAspect{}, NotEnforced: []api.UnenforcedAspect{}}}
 	noNamespaces := "needs namespaces, which the system does not allow here"
 	if why != nil {
@@ -155,16 +155,22 @@ func (r *Request) plan(p paths, version int, namespaces uintptr, why error) Plan
 	if !noUnix {
 		c.Families = append(c.Families, unix.AF_UNIX)
 	}
-	if r.online() || net {
+	if !net && r.Isolation.Network == api.NetworkAllow && r.BestEffort && r.Proxy != nil && version >= 4 {
+		if port, err := r.Proxy(); err == nil {
+			c.ConnectPort, plan.ProxyAddress = port, "127.0.0.1:"+strconv.Itoa(port)
+		}
+	}
+	if r.online() || net || c.ConnectPort > 0 {
 		c.Families = append(c.Families, unix.AF_INET, unix.AF_INET6)
 	}
 	c.Families = append(c.Families, unix.AF_NETLINK)
 	switch {
 	case r.online():
-	case r.Isolation.Network == api.NetworkAllow && c.Door:
+	case c.Door:
+		plan.ProxyAddress = confine.ProxyAddress
 		plan.enforced(api.AspectNetwork, mechanismNet, mechanismSeccomp, mechanismProxy)
-	case r.Isolation.Network == api.NetworkAllow && net:
-		plan.missing(api.AspectNetwork, "there is no proxy for network allow; the session has no network")
+	case c.ConnectPort > 0:
+		plan.missing(api.AspectNetwork, "network allow "+noNamespaces+"; without them, landlock and seccomp leave only TCP to the number of the proxy's port, on any machine, and listeners at ports that the kernel chooses")
 	case r.Isolation.Network == api.NetworkAllow:
 		plan.missing(api.AspectNetwork, "network allow "+noNamespaces+"; the session has no network")
 	case net:

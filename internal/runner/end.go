@@ -140,6 +140,9 @@ func (r *Runner) endProcesses(first syscall.Signal, grace time.Duration, force <
 		}
 	}
 	r.removeGroups()
+	if r.network != nil {
+		r.network.proxy.Close()
+	}
 	r.mu.Lock()
 	_ = r.toLocked(api.SessionTerminated, r.cause)
 	r.mu.Unlock()

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/isolation"
@@ -33,10 +35,19 @@ func (r *Runner) isolate(p link.CreateParams, at *place, program string) (err er
 	if program != "" {
 		q.Programs = []string{program}
 	}
+	if p.Params.Isolation.Network == api.NetworkAllow {
+		if r.network, err = r.newNetwork(p.Params.Isolation.Allow); err != nil {
+			return err
+		}
+		q.Proxy = r.network.listen
+	}
 	if r.isolation, err = isolation.NewPlan(q); err != nil {
 		return err
 	}
-	at.env = append(at.env[:len(at.env):len(at.env)], r.isolation.Env...)
+	at.env = withVariables(at.env, r.isolation.Env)
+	if r.network != nil && r.isolation.ProxyAddress != "" {
+		at.env = withVariables(at.env, r.network.variables(r.isolation.ProxyAddress, p.Params.Env))
+	}
 	return nil
 }
 
@@ -45,5 +56,20 @@ func (r *Runner) isolationInfoLocked() *api.SessionIsolation {
 	if r.isolation.Isolation == nil || r.params.Params.Isolation == nil {
 		return nil
 	}
-	return r.params.Params.Isolation.Report(r.isolation.Report)
+	report := r.params.Params.Isolation.Report(r.isolation.Report)
+	report.Connections = r.network.connections()
+	return report
+}
+
+// withVariables returns an environment with these variables in place of its own, because of two
+// entries with one name programs take the first or the last.
+func withVariables(env, variables []string) []string {
+	var all []string
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		if !slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
+			all = append(all, kv)
+		}
+	}
+	return append(all, variables...)
 }

@@ -79,7 +79,22 @@ func (r *Runner) removeGroups() {
 // startProcess starts every process of the session that the runner itself starts, except for commands that
 // have limits of their own. Confinement is applied here and in startBeside.
 func (r *Runner) startProcess(spec process.Spec) (*process.Process, error) {
-	return confine.Start(r.cfg.Start, spec, r.confinement(r.group))
+	return r.startConfined(spec, r.confinement(r.group))
+}
+
+// startConfined starts a process, and serves the listener of the proxy in its network.
+func (r *Runner) startConfined(spec process.Spec, c *confine.Confinement) (*process.Process, error) {
+	var door *os.File
+	c.Door = func(f *os.File) { door = f }
+	p, err := confine.Start(r.cfg.Start, spec, c)
+	switch {
+	case door == nil:
+	case err != nil:
+		door.Close()
+	default:
+		r.network.serve(door, p.Done())
+	}
+	return p, err
 }
 
 // confinement returns that of a process in a group.
@@ -372,7 +387,7 @@ func (b *beside) startBeside() (func(process.Spec) (*process.Process, error), er
 		c.OOMScoreAdj = limits.VictimScore
 	}
 	b.before = r.group.Stats()
-	return func(spec process.Spec) (*process.Process, error) { return confine.Start(r.cfg.Start, spec, c) }, nil
+	return func(spec process.Spec) (*process.Process, error) { return r.startConfined(spec, c) }, nil
 }
 
 // measure completes the outcome of a program beside the shell.

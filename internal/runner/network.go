@@ -3,6 +3,7 @@ package runner
 import (
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ const doorsKept = 16
 // network is the proxy of a session whose network is allow, with its decisions. Its listeners are
 // in the networks of the session's processes, one for each process that the runner started.
 type network struct {
+	rules egress.Rules
 	proxy *egress.Proxy
 
 	mu     sync.Mutex
@@ -41,7 +43,7 @@ func (r *Runner) newNetwork(allow []string) (*network, error) {
 	if err != nil {
 		return nil, api.InvalidParam("isolation.allow", "%s", err)
 	}
-	n := &network{window: map[link.NetworkEvent]int{}}
+	n := &network{rules: rules, window: map[link.NetworkEvent]int{}}
 	n.proxy = egress.New(egress.Config{Rules: rules, Report: func(d egress.Decision) { r.decided(n, d) }})
 	return n, nil
 }
@@ -132,18 +134,43 @@ func (n *network) serve(door *os.File, done <-chan struct{}) {
 	}()
 }
 
-// proxyVariables returns the variables by which programs find a proxy. An address of the loopback that is
-// listed is that of the place, outside of the session's network, so it is reached by the proxy too.
-func proxyVariables(address string, rules egress.Rules) map[string]string {
-	direct, url := "localhost,127.0.0.1,::1", "http://"+address
-	if rules.Loopback() {
+// listen serves on the loopback of the place, for a session without a network of its own.
+func (n *network) listen() (port int, err error) {
+	l, port, err := egress.Listen()
+	if err == nil {
+		go func() { _ = n.proxy.Serve(l) }()
+	}
+	return port, err
+}
+
+// variables returns the variables by which programs find the proxy, without those that the creator of the
+// session gave. An address of the loopback that is listed is that of the place, outside of the
+// session's network, so it is reached by the proxy too.
+func (n *network) variables(address string, given map[string]string) (env []string) {
+	direct := "localhost,127.0.0.1,::1"
+	if n.rules.Loopback() {
 		direct = ""
 	}
-	return map[string]string{
-		"HTTP_PROXY": url, "HTTPS_PROXY": url, "ALL_PROXY": url, "NO_PROXY": direct,
-		"http_proxy": url, "https_proxy": url, "all_proxy": url, "no_proxy": direct,
-		"NODE_USE_ENV_PROXY": "1", // Node.js ignores the others without it
+	for _, v := range []struct{ name, value string }{
+		{"HTTP_PROXY", "http://" + address}, {"HTTPS_PROXY", "http://" + address}, {"ALL_PROXY", "http://" + address}, {"NO_PROXY", direct},
+	} {
+		for _, name := range []string{v.name, strings.ToLower(v.name)} {
+			if _, ok := given[name]; !ok {
+				env = append(env, name+"="+v.value)
+			}
+		}
 	}
+	return append(env, "NODE_USE_ENV_PROXY=1") // without it, Node.js ignores the others
+}
+
+// createdNetwork returns the network of the session, if it has been created and has one.
+func (r *Runner) createdNetwork() *network {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.created {
+		return nil
+	}
+	return r.network
 }
 
 // connections returns how many connections the proxy allowed and refused.

@@ -52,6 +52,7 @@ type Runner struct {
 	bounds  bounds
 	// isolation is what the processes may touch; set by create, never changed.
 	isolation isolation.Plan
+	network   *network // set by create, for isolation with network allow
 	// strays finds processes of the session, started since then, that are no longer below the
 	// runner; nil where the runner is a subreaper.
 	strays    func(since uint64) []process.Info

@@ -77,6 +77,9 @@ func TestDocumentsNameThingsThatExist(t *testing.T) {
 	method := regexp.MustCompile("`((?:system|session|exec|dialogue|event)\\.[a-z]+)`")
 	code := regexp.MustCompile("`([A-Z]+(?:_[A-Z]+)+)`")
 	known := map[string]bool{"TRL_SESSION_ID": true, "BASH_SOURCE": true}
+	for _, variable := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"} {
+		known[variable] = true // of other programs
+	}
 	for _, c := range api.Codes {
 		known[string(c.Code)] = true
 	}

@@ -35,10 +35,11 @@ var mayImport = map[string][]string{
 	"internal/confine":   {"internal/process"},
 	"internal/limits":    {"api", "internal/confine", "internal/process"},
 	"internal/isolation": {"api", "internal/confine", "internal/process"},
+	"internal/egress":    {},
 	"internal/shell":     {"api", "internal/output", "internal/process"},
 	"internal/search":    {"api", "internal/link"},
 	"internal/export":    {"api", "internal/link", "internal/output", "internal/search"},
-	"internal/runner":    {"api", "internal/confine", "internal/export", "internal/isolation", "internal/limits", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/search", "internal/shell", "internal/terminal", "internal/version"},
+	"internal/runner":    {"api", "internal/confine", "internal/egress", "internal/export", "internal/isolation", "internal/limits", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/search", "internal/shell", "internal/terminal", "internal/version"},
 
 	// Terminals. The screen model knows nothing but bytes.
 	"internal/terminal":        {"api", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/search", "internal/terminal/cast", "internal/terminal/vt"},
@@ -113,6 +114,7 @@ var mayUse = map[string][]string{
 	"internal/limits":    {"golang.org/x/sys"},
 	"internal/confine":   {"golang.org/x/sys"},
 	"internal/isolation": {"golang.org/x/sys"},
+	"internal/egress":    {"golang.org/x/sys"},
 	"internal/shell":     {"golang.org/x/sys"},
 	"internal/runner":    {"golang.org/x/sys"},
 	"internal/output":    {"golang.org/x/sys"},
