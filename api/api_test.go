@@ -311,12 +311,12 @@ func TestWords(t *testing.T) {
 func TestAccess(t *testing.T) {
 	for _, m := range api.Methods() {
 		_, verb, _ := strings.Cut(m.Name, ".")
-		reads := strings.Contains(" ping stats info list output wait subscribe screen recording events transcript raw requests item search lines close ", " "+verb+" ") && m.Name != "guest.list"
+		reads := strings.Contains(" ping stats info list output wait subscribe screen recording events transcript raw requests item search lines close verify ", " "+verb+" ") && m.Name != "guest.list"
 		want := api.AccessFull
 		switch {
 		case reads:
 			want = api.AccessRead
-		case m.Name == "system.http" || m.Name == "web.open":
+		case m.Name == "system.http" || m.Name == "web.open" || m.Name == "web.share":
 			want = api.AccessLocal
 		}
 		if m.Access != want {

@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel refuses these system calls with EPERM, whatever their arguments: they trace processes,
+// The kernel refuses these system calls with EPERM, with any arguments: they trace processes,
 // change mounts and namespaces, load code into the kernel, or reach what the rules for files do not
 // see.
 var refused = append([]uint32{

@@ -115,7 +115,7 @@ var examples = []example{
 		data: `{"ok":true,"records":…,"first_seq":1,"last_seq":…,"last_hash":"…"}`},
 	{method: "web.share",
 		params: `{"session_id":"build","expires_s":600,"viewers":2}`,
-		data:   `{"share_id":"h-…","session_id":"s-3f9a1c02de","viewers":2,"created_at":"…","expires_at":"…","url":"http://127.0.0.1:…/#/login/…?to=/s/s-3f9a1c02de"}`},
+		data:   `{"share_id":"h-…","session_id":"s-3f9a1c02de","viewers":2,"created_at":"…","expires_at":"…","url":"http://127.0.0.1:…/#/login/…?to=/s/…"}`},
 	{method: "session.own",
 		before: []string{"session.create", `{"name":"mine","ephemeral":true,"linger_s":60}`},
 		params: `{"session_id":"mine"}`,

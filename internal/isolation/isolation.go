@@ -165,7 +165,7 @@ func (r *Request) resolve() (p paths, err error) {
 		}
 	}
 	granted := slices.Concat(p.writable, p.readable)
-	// Whatever can write there could replace what the runner and the daemon use.
+	// A process that can write there could replace what the runner and the daemon use.
 	for _, w := range p.writable {
 		for _, s := range append(slices.Clone(r.Secrets), r.Channel) {
 			if s != "" && inside(s, w) {

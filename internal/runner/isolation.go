@@ -12,7 +12,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// isolate finds out how to isolate the processes of the session, if it is to be isolated. Nothing
+// isolate finds out how to isolate the processes of the session, if the caller wants that. Nothing
 // changes that later: every process that the runner starts gets the same isolation.
 func (r *Runner) isolate(p link.CreateParams, at *place, program string) (err error) {
 	if p.Params.Isolation.IsZero() {
