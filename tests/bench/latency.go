@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -147,24 +148,59 @@ func (b *bench) through(id, command string) error {
 	return err
 }
 
-// create measures how long a session takes to begin and to end.
+// create measures how long a session takes to begin and to end, and what limits and isolation add.
 func (b *bench) create() error {
 	for _, s := range b.shells {
-		var created, both samples
-		for begin := time.Now(); len(both) < 40 && (len(both) < 5 || time.Since(begin) < 5*time.Second); {
-			start := time.Now()
-			id, err := b.conn.newSession(s.path)
-			if err != nil {
-				return err
-			}
-			created = append(created, time.Since(start))
-			if err := b.conn.call("session.destroy", object{"session_id": id}, nil); err != nil {
-				return err
-			}
-			both = append(both, time.Since(start))
+		created, both, err := b.sessions(object{"shell": s.path, "working_dir": "/"})
+		if err != nil {
+			return err
 		}
 		b.report.latency(s.name+": session.create", created, nil, 8*time.Millisecond, 0)
 		b.report.latency(s.name+": create and destroy", both, nil, 0, 0)
 	}
+	dir, err := os.MkdirTemp("", "trl-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	first := b.shells[0]
+	for _, kind := range []struct {
+		name   string
+		params object
+		adds   time.Duration // the most that it may add
+	}{
+		{"with limits", object{"limits": object{"memory_bytes": 1 << 30, "pids": 100}, "limits_mode": "best-effort"}, 0},
+		{"Landlock and seccomp", object{"isolation": object{"processes": "own"}, "isolation_mode": "best-effort"}, 3 * time.Millisecond},
+		{"isolation workspace", object{"isolation": object{"profile": "workspace"}, "isolation_mode": "best-effort"}, 0},
+	} {
+		plain := object{"shell": first.path, "working_dir": dir}
+		floor, _, err := b.sessions(plain)
+		if err != nil {
+			return err
+		}
+		maps.Copy(kind.params, plain)
+		created, _, err := b.sessions(kind.params)
+		if err != nil {
+			return err
+		}
+		b.report.added(first.name+": create, "+kind.name, created, floor, kind.adds)
+	}
 	return nil
+}
+
+// sessions makes and ends sessions. It returns how long making took, and both together.
+func (b *bench) sessions(params object) (created, both samples, err error) {
+	for begin := time.Now(); len(both) < 40 && (len(both) < 5 || time.Since(begin) < 5*time.Second); {
+		start := time.Now()
+		id, err := b.conn.create(params)
+		if err != nil {
+			return nil, nil, err
+		}
+		created = append(created, time.Since(start))
+		if err := b.conn.call("session.destroy", object{"session_id": id}, nil); err != nil {
+			return nil, nil, err
+		}
+		both = append(both, time.Since(start))
+	}
+	return created, both, nil
 }

@@ -77,6 +77,18 @@ func (r *report) latency(name string, s, floor samples, limit time.Duration, rat
 	r.add(line, fmt.Sprintf("%.3f ms", line.Value), fmt.Sprintf("%.3f ms", line.P99), fmt.Sprintf("%.3f ms", line.Floor))
 }
 
+// added adds a latency beside that without an addition, and the most that the addition may cost; 0
+// for no target.
+func (r *report) added(name string, s, floor samples, limit time.Duration) {
+	line := row{Name: name, Unit: "ms", Value: s.at(50), P99: s.at(99), N: len(s), Floor: floor.at(50), FloorP99: floor.at(99)}
+	line.Ratio = line.Value / line.Floor
+	if limit > 0 {
+		ms := float64(limit) / 1e6
+		line.judge(fmt.Sprintf("≤ floor + %g ms", ms), line.Value <= line.Floor+ms)
+	}
+	r.add(line, fmt.Sprintf("%.3f ms", line.Value), fmt.Sprintf("%.3f ms", line.P99), fmt.Sprintf("%.3f ms", line.Floor))
+}
+
 // spread adds the p99 of a latency as a multiple of its p50, beside that of the floor.
 func (r *report) spread(name string, s, floor samples, target float64) {
 	line := row{Name: name, Unit: "×", Value: s.at(99) / s.at(50), N: len(s)}
