@@ -25,11 +25,15 @@ func (fish) terminal() bool               { return true }
 func (fish) readsAhead() bool             { return false }
 func (fish) reap() string                 { return "" }
 func (fish) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGINT} }
+
+// statements splits a listing of dump: the name of each variable after a \001, then a line with each
+// of its values. `string escape` leaves neither a newline nor a \001 in a value.
 func (fish) statements(text string) []statement {
-	// `string escape` in dump leaves no newline in a value.
 	var list []statement
-	for line := range strings.Lines(text) {
-		list = append(list, newStatement(strings.TrimSuffix(line, "\n")))
+	for record := range strings.SplitSeq(text, "\001") {
+		if lines := strings.Split(strings.TrimSuffix(record, "\n"), "\n"); lines[0] != "" {
+			list = append(list, statement{name: lines[0], text: strings.Join(lines, " ")})
+		}
 	}
 	return list
 }
@@ -42,27 +46,30 @@ func (fish) bootstrap(d dir) string {
 		"set -g __trl_f (functions --names)\n"
 }
 
-// dump prints nothing when fish has no descriptors left for command substitutions, because the
-// state would lack all variables.
+// dump prints the variables without command substitutions, which are slow, and functions only if
+// there are others than at the start. It prints nothing when fish has no descriptors left for the
+// substitutions that it needs, because the state would lack all variables. `string escape` reads
+// stdin, which is empty, for a variable without a value.
 func (fish) dump(d dir) string {
+	const list = `printf '\001%s\n' $__trl_n; string escape -- $$__trl_n; end`
 	return `begin
-set -g __trl_a (set --names --global)
-set -q __trl_a[1]; or return
+set -g __trl_a (set --names --global --unexport)
+set -g __trl_b (set --names --global --export)
+set -g __trl_g (functions --names)
+set -q __trl_a[1]; and set -q __trl_g[1]; or return
 printf 'state\0'
-for __trl_n in $__trl_a
-  set -qgx $__trl_n; and printf 'set -gx %s' $__trl_n; or printf 'set -g %s' $__trl_n
-  test (count $$__trl_n) -gt 0; and printf ' %s' (string escape -- $$__trl_n)
-  printf '\n'
-end
-printf '\0\0\0'
-for __trl_n in (functions --names)
+for __trl_n in $__trl_a; ` + list + `
+printf '\0'
+for __trl_n in $__trl_b; ` + list + `
+printf '\0\0'
+test "$__trl_g" = "$__trl_f"; or for __trl_n in $__trl_g
   contains -- $__trl_n $__trl_f; or functions --no-details $__trl_n
 end
 printf '\0\0\0'
 umask
 printf '\0%s\0\0end\0' "$PWD"
-set -e __trl_n __trl_a
-end >` + d.statePath + " 2>/dev/null\n"
+set -e __trl_n __trl_a __trl_b __trl_g
+end >` + d.statePath + " 2>/dev/null </dev/null\n"
 }
 
 func (fish) status(d dir, token string) string {
@@ -115,9 +122,11 @@ func (fish) sourcePipe(file string) string { return "source - <" + file + " >/de
 
 func (fish) restore(st *State) string {
 	var b strings.Builder
-	for _, v := range st.vars {
-		if !fishOwn[v.name] && !strings.HasPrefix(v.name, "__fish") {
-			b.WriteString(v.text + "\n")
+	for set, list := range map[string][]statement{"set -g ": st.vars, "set -gx ": st.exports} {
+		for _, v := range list {
+			if !fishOwn[v.name] && !strings.HasPrefix(v.name, "__fish") {
+				b.WriteString(set + v.text + "\n")
+			}
 		}
 	}
 	b.WriteString(st.functions + "\n")
@@ -128,7 +137,7 @@ func (fish) restore(st *State) string {
 // fishOwn has the variables that are not restored: a new shell sets them itself, or they cannot
 // be assigned.
 var fishOwn = set("PWD SHLVL _ fish_pid hostname status status_generation pipestatus version FISH_VERSION fish_kill_signal fish_killring history " +
-	"umask EUID COLUMNS LINES CMD_DURATION fish_history fish_autosuggestion_enabled argv __trl_a __trl_f __trl_n")
+	"umask EUID COLUMNS LINES CMD_DURATION fish_history fish_autosuggestion_enabled argv __trl_a __trl_b __trl_f __trl_g __trl_n")
 
 // fishQuote turns s into one word of fish.
 func fishQuote(s string) string {
