@@ -26,6 +26,8 @@ func TestDecisionEvents(t *testing.T) {
 			r.decided(n, egress.Decision{Host: "x" + strconv.Itoa(i) + ".example", Port: 80, Reason: "no rule lists it"})
 		}
 		time.Sleep(2 * decisionWindow)
+		n.mu.Lock()
+		defer n.mu.Unlock()
 		var allowed, refused int64
 		for _, e := range n.unsent {
 			if e.Allowed {
