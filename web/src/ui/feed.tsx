@@ -90,7 +90,8 @@ export function Feed(p: {
   };
 
   const scrolled = () => {
-    const b = box.current!;
+    const b = box.current;
+    if (!b) return; // the page has gone before the event came
     const s = view.current;
     if (Math.abs(b.scrollTop - s.top) < 1) return; // the page itself did it
     s.wanted = false;
