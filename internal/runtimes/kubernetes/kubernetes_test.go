@@ -215,8 +215,14 @@ func TestRuntime(t *testing.T) { runtimetest.Run(t, newPods(clustertest.Start(t)
 // TestSessions passes the checks with whole sessions.
 func TestSessions(t *testing.T) { runtimetest.RunSessions(t, newPods(clustertest.Start(t))) }
 
-// TestExistingPod passes them in a pod that TRL did not make.
-func TestExistingPod(t *testing.T) { runtimetest.RunSessions(t, existingPod(clustertest.Start(t))) }
+// TestExistingPod passes them in a pod that TRL did not make. It takes minutes, so it runs only with
+// the tests of everything in every place.
+func TestExistingPod(t *testing.T) {
+	if os.Getenv("TRL_TEST_PLACES") != "all" {
+		t.Skip("TRL_TEST_PLACES is not all")
+	}
+	runtimetest.RunSessions(t, existingPod(clustertest.Start(t)))
+}
 
 // newPods returns new pods of a cluster.
 func newPods(cluster *clustertest.Cluster) func(t *testing.T) runtimetest.Place {

@@ -399,6 +399,7 @@ podLogsDir: WORK/podlogs
 oomScoreAdj: 0
 maxPods: 250
 evictionHard: {memory.available: 50Mi}
+imageGCHighThresholdPercent: 100
 featureGates: {KubeletInUserNamespace: true}
 `
 
