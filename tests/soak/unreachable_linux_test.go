@@ -62,6 +62,17 @@ func stop(t *testing.T, service api.Service, session string) (goOn func()) {
 	}
 	goOn = func() { _ = runner.Signal(syscall.SIGCONT) }
 	t.Cleanup(goOn)
+	// A thread that runs goes on until it notices the signal.
+	testkit.Eventually(t, "all threads of the runner are stopped", func() bool {
+		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", runner.Pid))
+		for _, stat := range stats {
+			text, _ := os.ReadFile(stat)
+			if _, state, _ := strings.Cut(string(text), ") "); !strings.HasPrefix(state, "T") {
+				return false
+			}
+		}
+		return err == nil && len(stats) > 0
+	})
 	return goOn
 }
 
