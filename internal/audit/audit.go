@@ -28,6 +28,8 @@ const (
 	startedAfter = time.Second
 	// repeatWindow is how long repeated input is counted before it is recorded.
 	repeatWindow = 10 * time.Second
+	// gatherTime is how long a record may wait for those that follow.
+	gatherTime = 20 * time.Millisecond
 	// retryEvery is how often writing is tried again after it failed.
 	retryEvery = time.Second
 	// maxRepeats bounds how many kinds of repeated input are counted at a time.
@@ -59,7 +61,9 @@ type Log struct {
 	cfg  Config
 	wake chan struct{} // has an entry if there is something to write
 	stop chan struct{} // closed by Close
-	done chan struct{} // closed when the goroutine has ended
+	// readers has channels that are closed when everything queued is written.
+	readers chan chan struct{}
+	done    chan struct{} // closed when the goroutine has ended
 
 	mu      sync.Mutex
 	queue   []api.AuditRecord // guarded by mu; not written yet, the oldest first
@@ -88,7 +92,7 @@ func Open(c Config) (*Log, error) {
 	}
 	l := &Log{
 		cfg: c, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		changed: make(chan struct{}), repeats: map[string]*repeat{},
+		changed: make(chan struct{}), readers: make(chan chan struct{}), repeats: map[string]*repeat{},
 	}
 	cut, err := l.files.open(c.Dir, c.MaxBytes)
 	if err != nil {

@@ -23,6 +23,7 @@ func (l *Log) List(ctx context.Context, p api.AuditListParams) (api.AuditListRes
 		limit = api.DefaultAuditLimit
 	}
 	l.resolve(&p.AuditFilter)
+	l.write()
 	parts, _, _, err := l.files.snapshot()
 	if err != nil {
 		return api.AuditListResult{}, fmt.Errorf("audit log: %w", err)
@@ -172,6 +173,7 @@ func newLines(r io.Reader) *bufio.Scanner {
 
 // Verify checks the chain of the log, and that it ends where this daemon ended it.
 func (l *Log) Verify(context.Context) (api.AuditVerifyResult, error) {
+	l.write()
 	parts, seq, hash, err := l.files.snapshot()
 	if err != nil {
 		return api.AuditVerifyResult{}, fmt.Errorf("audit log: %w", err)

@@ -14,35 +14,46 @@ var repeated = map[string]bool{"session.input": true, "session.resize": true, "e
 // run writes what is queued, until Close.
 func (l *Log) run() {
 	defer close(l.done)
+	wake := l.wake             // nil while writing fails: the disk may be full
 	var pause <-chan time.Time // set while writing fails, or while repeated calls are counted
 	for {
+		var reader chan struct{}
 		select {
-		case <-l.wake:
+		case <-wake:
+			// Calls that follow at once are written together: a write for each of them would
+			// compete with it for the processor.
+			select {
+			case <-time.After(gatherTime):
+			case reader = <-l.readers:
+			case <-l.stop:
+			}
 		case <-pause:
+		case reader = <-l.readers:
 		case <-l.stop:
 			l.flush(time.Time{})
 			return
 		}
-		pause = nil
+		wake, pause = l.wake, nil
 		if !l.flush(time.Now()) {
-			select { // not for every call: the disk may be full
-			case <-time.After(retryEvery):
-				pause = closedTime
-			case <-l.stop:
-				l.flush(time.Time{})
-				return
-			}
+			wake, pause = nil, time.After(retryEvery)
 		} else if len(l.repeats) > 0 {
 			pause = time.After(retryEvery)
+		}
+		if reader != nil {
+			close(reader)
 		}
 	}
 }
 
-var closedTime = func() <-chan time.Time {
-	c := make(chan time.Time)
-	close(c)
-	return c
-}()
+// write writes what is queued now, so that a reader finds the calls that ended before it came.
+func (l *Log) write() {
+	written := make(chan struct{})
+	select {
+	case l.readers <- written:
+		<-written
+	case <-l.done:
+	}
+}
 
 // flush writes the queue, and the counts whose time is over; all of them if now is zero. It reports
 // whether everything is written.
