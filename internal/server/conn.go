@@ -139,11 +139,7 @@ func (c *conn) serve() error {
 
 	_ = c.flush()
 	c.writer.Close()
-	if ws, ok := c.rwc.(*wsStream); ok && c.shuttingDown() {
-		_ = ws.goAway()
-	} else {
-		c.rwc.Close()
-	}
+	c.close()
 	if c.closeEnds {
 		c.writer.Wait()
 		c.reading.Wait()
@@ -152,6 +148,15 @@ func (c *conn) serve() error {
 		return cause
 	}
 	return nil
+}
+
+// close closes the connection. A WebSocket learns whether the daemon is the reason.
+func (c *conn) close() {
+	if ws, ok := c.rwc.(*wsStream); ok && c.shuttingDown() {
+		_ = ws.goAway()
+	} else {
+		c.rwc.Close()
+	}
 }
 
 // flush waits until everything is sent, but not for a client that is too slow.

@@ -34,9 +34,11 @@ func (x *exchange) webSocket() {
 	c := s.newConn(x.conn.ctx, stream, x.conn.peer(), transportWebSocket, *x.caller)
 	c.scope, c.only, c.closeEnds = x.scope, x.only, true
 	if refusal := s.addConn(c); refusal != nil {
-		c.sendError(nil, refusal)
-		_ = c.writer.WaitRoom(x.ctx, 0)
-		_ = stream.Close()
+		if !c.shuttingDown() { // else the close code says it all
+			c.sendError(nil, refusal)
+			_ = c.writer.WaitRoom(x.ctx, 0)
+		}
+		c.close()
 		c.writer.Close()
 		c.writer.Wait()
 		return

@@ -246,6 +246,7 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams, required
 		}
 		return err
 	}
+	c.catchUp(s.publishExecEvent) // the runner has no command yet
 	s.startWatching(c)
 	if err := s.create(ctx, c, create); err != nil {
 		s.giveUpCreation("could not be created")

@@ -168,13 +168,15 @@ func (s *Session) leaveStranger(why *strangerError) bool {
 	return true
 }
 
-// publishExecs publishes what happened to the commands while the runner could not be reached.
+// publishExecs publishes what happened to the commands while the runner could not be reached, and
+// then the events that came before the answer.
 func (s *Session) publishExecs(ctx context.Context, c *runnerConn) error {
 	var r api.ExecListResult
 	if _, err := c.conn.Call(ctx, link.ExecList.With(&struct{}{}, nil, &r)); err != nil {
 		return err
 	}
 	s.registry.journal.PublishExecs(s.id, r.Execs)
+	c.catchUp(s.publishExecEvent)
 	return nil
 }
 

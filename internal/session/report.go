@@ -10,7 +10,7 @@ import (
 
 // event handles an event of the runner. Events with unknown names come from runners of a later
 // version.
-func (s *Session) event(name string, header json.RawMessage) {
+func (s *Session) event(c *runnerConn, name string, header json.RawMessage) {
 	switch name {
 	case link.EventSession:
 		var info link.SessionInfo
@@ -31,9 +31,15 @@ func (s *Session) event(name string, header json.RawMessage) {
 		info.SessionID = s.id
 		s.registry.journal.PublishNetwork(info, e)
 	case link.EventExec:
-		s.registry.journal.ReceiveExecEvent(s.id, header)
+		if !c.isEarly(header) {
+			s.publishExecEvent(header)
+		}
 		s.wakeExecWaiters(header)
 	}
+}
+
+func (s *Session) publishExecEvent(event json.RawMessage) {
+	s.registry.journal.ReceiveExecEvent(s.id, event)
 }
 
 func (s *Session) sessionEvent(info link.SessionInfo) {

@@ -43,6 +43,10 @@ type runnerConn struct {
 	at      time.Time     // guarded by mu; when the timer fires; zero for never
 	every   time.Duration // guarded by mu; how long the runner may be silent until it is probed
 	probing bool          // guarded by mu
+	// caughtUp says that everything that happened to the commands before this connection is
+	// published; early are the events of commands that came before that.
+	caughtUp bool              // guarded by mu
+	early    []json.RawMessage // guarded by mu
 }
 
 // beginCall records that a call waits for the runner, until endCall.
@@ -110,8 +114,31 @@ func (c *runnerConn) close() {
 	<-c.gone
 }
 
+// catchUp publishes the early events. Then events are published as they come.
+func (c *runnerConn) catchUp(publish func(event json.RawMessage)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, event := range c.early {
+		publish(event)
+	}
+	c.caughtUp, c.early = true, nil
+}
+
+// isEarly keeps an event of a command for catchUp, and reports whether it did.
+func (c *runnerConn) isEarly(event json.RawMessage) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.caughtUp {
+		c.early = append(c.early, event)
+	}
+	return !c.caughtUp
+}
+
 // runnerEvents receives the events that the runner sends.
-type runnerEvents struct{ s *Session }
+type runnerEvents struct {
+	s *Session
+	c *runnerConn
+}
 
 // Handle refuses: a runner sends events only.
 func (e runnerEvents) Handle(_ context.Context, in *link.Incoming) error {
@@ -119,7 +146,9 @@ func (e runnerEvents) Handle(_ context.Context, in *link.Incoming) error {
 }
 
 // Event passes an event to the session.
-func (e runnerEvents) Event(name string, header json.RawMessage, _ []byte) { e.s.event(name, header) }
+func (e runnerEvents) Event(name string, header json.RawMessage, _ []byte) {
+	e.s.event(e.c, name, header)
+}
 
 // open connects to the runner, starts reading the connection, and says hello.
 func (s *Session) open(ctx context.Context) (*runnerConn, error) {
@@ -134,7 +163,7 @@ func (s *Session) open(ctx context.Context) (*runnerConn, error) {
 	s.registry.tasks.Go(func() {
 		defer close(c.gone)
 		defer c.timer.Stop()
-		_ = c.conn.Serve(runnerEvents{s})
+		_ = c.conn.Serve(runnerEvents{s, c})
 	})
 	// A runner that does not read blocks our write; closing the connection ends it.
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })

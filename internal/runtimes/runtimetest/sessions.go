@@ -299,22 +299,26 @@ func cutOften(d *registry) {
 		if err != nil {
 			d.Fatal(err)
 		}
-		stop := make(chan struct{})
+		reading, stop := context.WithCancel(d.ctx)
 		var cutting sync.WaitGroup
 		cutting.Go(func() {
-			for {
+			for reading.Err() == nil {
+				if s.Reach(reading) != nil {
+					continue // a slow place would never connect if it were cut while it tries
+				}
 				select {
-				case <-stop:
-					return
+				case <-reading.Done():
 				case <-time.After(time.Duration(random.Int64N(int64(150 * time.Millisecond)))):
 					d.place.Cut()
 					cuts++
 				}
 			}
 		})
-		got, status := d.read(s, x.ExecID)
-		close(stop)
-		cutting.Wait()
+		got, status := func() ([]byte, int) {
+			defer cutting.Wait()
+			defer stop()
+			return d.read(s, x.ExecID)
+		}()
 		d.wantOutput(got, want, status)
 	}
 	// A command whose request meets a broken connection runs once.
