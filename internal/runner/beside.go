@@ -338,6 +338,11 @@ func (b *beside) settle() (left []shell.Holder) {
 		young = 20          // milliseconds of processor time within which a program starts or ends
 	)
 	run, begun := b.run.Load(), time.Now()
+	isRead := run.rest() // all that the program itself has written
+	var pipes []process.FileID
+	for _, o := range run.out {
+		pipes = append(pipes, o.pipe)
+	}
 	for before := -1; ; {
 		happens(run.Done(), every)
 		if happened(run.Done()) {
@@ -346,13 +351,13 @@ func (b *beside) settle() (left []shell.Holder) {
 		left = nil
 		waits := !run.drained()
 		for _, p := range b.all() {
-			if process.PipesOf(p.PID, run.files...).Holds {
+			if process.PipesOf(p.PID, pipes...).Holds {
 				left = append(left, shell.Holder{PID: p.PID, Command: process.CommandLine(p.PID)})
 				waits = waits || p.State != 'S' && p.State != 'T' && p.UserMS+p.SystemMS <= young
 			}
 		}
 		took := time.Since(begun)
-		if took >= busy && run.drained() || took >= settleTime && !waits && len(left) > 0 && before == len(left) {
+		if took >= busy && isRead() || took >= settleTime && !waits && len(left) > 0 && before == len(left) {
 			return left
 		}
 		before = len(left)

@@ -5,7 +5,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -20,12 +19,10 @@ import (
 type pipes struct {
 	pipesConfig
 	proc  *process.Process
-	feed  *shell.Feed       // nil without input
-	tty   *process.PTY      // nil for pipes
-	out   []*os.File        // our ends of stdout and stderr
-	raw   []syscall.RawConn // of out
-	files []process.FileID  // of out
-	room  []chan struct{}   // for each output, has a value when full may have changed
+	feed  *shell.Feed     // nil without input
+	tty   *process.PTY    // nil for pipes
+	out   []*outlet       // stdout and stderr; none with a pseudo-terminal
+	room  []chan struct{} // for each output, has a value when full may have changed
 	wrote atomic.Pointer[time.Time]
 
 	readers sync.WaitGroup
@@ -59,8 +56,8 @@ func startOnPipes(c pipesConfig) (*pipes, error) {
 		}
 	}
 	if err != nil {
-		for _, f := range p.out {
-			f.Close()
+		for _, o := range p.out {
+			o.file.Close()
 		}
 		p.release()
 		code := api.CodeShellFailed
@@ -79,8 +76,8 @@ func startOnPipes(c pipesConfig) (*pipes, error) {
 			p.tty.Interrupt()
 		}()
 	}
-	for i, f := range p.out {
-		p.readers.Go(func() { p.read(f, output.Stream(i), p.room[i]) })
+	for i, o := range p.out {
+		p.readers.Go(func() { p.read(o, p.room[i]) })
 	}
 	go func() {
 		p.readers.Wait()
@@ -114,11 +111,11 @@ func (p *pipes) connect() (theirs []*os.File, err error) {
 		if err != nil {
 			return theirs, err
 		}
-		p.out, theirs = append(p.out, r), append(theirs, w)
-		raw, err := r.SyscallConn()
-		if err == nil {
-			p.raw = append(p.raw, raw)
-			_ = raw.Control(func(fd uintptr) { p.files = append(p.files, process.FileIDOf(int(fd))) })
+		theirs = append(theirs, w)
+		o, err := newOutlet(r, p.log, output.Stream(len(p.out)))
+		p.out = append(p.out, o)
+		if err != nil {
+			return theirs, err
 		}
 	}
 	return theirs, nil
@@ -156,13 +153,11 @@ func (p *pipes) release() {
 }
 
 // read moves the output of the program into the log, until no process holds the pipe.
-func (p *pipes) read(f *os.File, st output.Stream, room <-chan struct{}) {
-	defer f.Close()
+func (p *pipes) read(o *outlet, room <-chan struct{}) {
+	defer o.file.Close()
 	for {
 		p.awaitRoom(room)
-		n, err := f.Read(p.log.Reserve(st))
-		p.log.Commit(st, n)
-		if err != nil {
+		if o.take() != nil {
 			return
 		}
 		p.noteOutput()
@@ -211,13 +206,29 @@ func (p *pipes) noteOutput() {
 
 // drained reports whether nothing is left to read for now.
 func (p *pipes) drained() bool {
-	left := 0
-	for _, raw := range p.raw {
-		_ = raw.Control(func(fd uintptr) { // it fails when the pipe is closed
-			left += process.Readable(int(fd))
-		})
+	for _, o := range p.out {
+		if taken, written := o.progress(); taken < written {
+			return false
+		}
 	}
-	return left == 0
+	return p.tty == nil || happened(p.done)
+}
+
+// rest returns a function that reports whether everything that has been written to the pipes by now
+// is in the log. A pseudo-terminal is read to its end, which comes soon after that of the program.
+func (p *pipes) rest() (isRead func() bool) {
+	upTo := make([]int64, len(p.out))
+	for i, o := range p.out {
+		_, upTo[i] = o.progress()
+	}
+	return func() bool {
+		for i, o := range p.out {
+			if taken, _ := o.progress(); taken < upTo[i] {
+				return false
+			}
+		}
+		return p.tty == nil || happened(p.done)
+	}
 }
 
 // awaitRoom waits while the log is full for the reader of the output, unless the program has
@@ -255,11 +266,15 @@ func (p *pipes) Process() *process.Process { return p.proc }
 // Done is closed when the program has ended and its output is in the log.
 func (p *pipes) Done() <-chan struct{} { return p.done }
 
-// Close closes the pipes, even if processes still hold the other ends. The program has ended.
+// Close reads what is in the pipes and closes them, even if processes still hold the other ends. The
+// program has ended.
 func (p *pipes) Close() {
+	for isRead := p.rest(); !isRead(); {
+		happens(p.done, settleTime)
+	}
 	p.release()
-	for _, f := range p.out {
-		f.Close()
+	for _, o := range p.out {
+		o.file.Close()
 	}
 	<-p.done
 }
