@@ -451,6 +451,25 @@ func descriptors(t *testing.T) int {
 	return len(list)
 }
 
+// A door that is closed gives its slot back: others of the same proxy go on.
+func TestDoors(t *testing.T) {
+	w := newWorld(t, Config{})
+	for range 2 {
+		l, _, err := Listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- w.Serve(l) }()
+		testkit.Eventually(t, "both doors wait", func() bool { return len(w.slots) == 2 })
+		l.Close()
+		<-done
+	}
+	if n := len(w.slots); n != 1 {
+		t.Errorf("%d slots are taken", n)
+	}
+}
+
 // Thousands of short connections leave nothing behind, and more connections than allowed wait.
 func TestFlood(t *testing.T) {
 	port := echo(t)

@@ -89,6 +89,7 @@ func (p *Proxy) Serve(listener *os.File) error {
 			return acceptErr != unix.EAGAIN
 		})
 		if err != nil {
+			<-p.slots
 			return err
 		}
 		if acceptErr != nil {
@@ -100,6 +101,7 @@ func (p *Proxy) Serve(listener *os.File) error {
 		}
 		c := conn{os.NewFile(uintptr(fd), "program")}
 		if !p.keep(c) {
+			<-p.slots
 			return nil
 		}
 		p.running.Add(1)

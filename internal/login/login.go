@@ -39,11 +39,6 @@ const (
 	ticketTime = 30 * time.Second
 	// noteEvery is how precisely the last use is kept.
 	noteEvery = time.Minute
-
-	// wrongPerMinute is how many wrong codes or tokens one address may send in a minute.
-	wrongPerMinute = 10
-	// maxWrong bounds how many addresses are remembered.
-	maxWrong = 1024
 )
 
 // Errors of Redeem and Check.
@@ -67,11 +62,11 @@ type Store struct {
 	cfg Config
 
 	mu      sync.Mutex
-	shares  []*share               // guarded by mu; the oldest first
-	codes   []code                 // guarded by mu; the oldest first
-	logins  []*entry               // guarded by mu; the oldest first
-	tickets []ticket               // guarded by mu; the oldest first
-	wrong   map[string][]time.Time // guarded by mu; by address
+	shares  []*share // guarded by mu; the oldest first
+	codes   []code   // guarded by mu; the oldest first
+	logins  []*entry // guarded by mu; the oldest first
+	tickets []ticket // guarded by mu; the oldest first
+	wrong   wrong    // guarded by mu
 }
 
 type digest [sha256.Size]byte
@@ -130,7 +125,7 @@ func Open(c Config) (*Store, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{cfg: c, wrong: map[string][]time.Time{}}
+	s := &Store{cfg: c, wrong: wrong{}}
 	text, err := os.ReadFile(c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
@@ -184,7 +179,7 @@ func (s *Store) Redeem(text string, by Browser) (Granted, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.cfg.Now()
-	if !s.mayTryLocked(by.Address, now) {
+	if !s.wrong.mayTry(by.Address, now) {
 		return Granted{}, ErrTooMany
 	}
 	if h := s.shareLocked(d, now); h != nil {
@@ -197,7 +192,7 @@ func (s *Store) Redeem(text string, by Browser) (Granted, error) {
 		}
 	}
 	if found < 0 {
-		s.noteWrongLocked(by.Address, now)
+		s.wrong.note(by.Address, now)
 		return Granted{}, ErrCode
 	}
 	scope := s.codes[found].scope
@@ -210,41 +205,6 @@ func (s *Store) Exchange(scope, tokenDigest string, by Browser) (Granted, error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.grantLocked(scope, tokenDigest, nil, by, s.cfg.Now())
-}
-
-// MayTry reports whether an address has not sent too much that is wrong. Wrong notes one more.
-func (s *Store) MayTry(address string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mayTryLocked(address, s.cfg.Now())
-}
-
-// Wrong notes that an address has sent a wrong token.
-func (s *Store) Wrong(address string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.noteWrongLocked(address, s.cfg.Now())
-}
-
-func (s *Store) mayTryLocked(address string, now time.Time) bool {
-	recent := slices.DeleteFunc(s.wrong[address], func(t time.Time) bool { return now.Sub(t) >= time.Minute })
-	if len(recent) == 0 {
-		delete(s.wrong, address)
-		return len(s.wrong) < maxWrong
-	}
-	s.wrong[address] = recent
-	return len(recent) < wrongPerMinute
-}
-
-func (s *Store) noteWrongLocked(address string, now time.Time) {
-	if len(s.wrong) >= maxWrong {
-		for a, times := range s.wrong {
-			if now.Sub(times[len(times)-1]) >= time.Minute {
-				delete(s.wrong, a)
-			}
-		}
-	}
-	s.wrong[address] = append(s.wrong[address], now)
 }
 
 func (s *Store) grantLocked(scope, token string, of *share, by Browser, now time.Time) (Granted, error) {

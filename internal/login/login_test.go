@@ -107,6 +107,31 @@ func TestWrongCodesAreLimited(t *testing.T) {
 	}
 }
 
+// TestWrongCodesLockNobodyOut: neither many addresses nor one network of IPv6 keep others from
+// logging in.
+func TestWrongCodesLockNobodyOut(t *testing.T) {
+	s, _, _ := open(t)
+	code, _ := s.Mint("full", time.Hour)
+	for i := range 1100 {
+		by := login.Browser{Address: fmt.Sprintf("127.1.%d.%d", i/256, i%256)}
+		if _, err := s.Redeem("wrong", by); !errors.Is(err, login.ErrCode) {
+			t.Fatal(by, err)
+		}
+	}
+	for i := range 11 {
+		_, err := s.Redeem("wrong", login.Browser{Address: fmt.Sprintf("2001:db8::%d", i)})
+		if errors.Is(err, login.ErrTooMany) != (i == 10) {
+			t.Error(i, err)
+		}
+	}
+	if !s.MayTry("2001:db8:0:1::1") {
+		t.Error("another network is refused")
+	}
+	if _, err := s.Redeem(code, someone); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFile: a login outlives the daemon, and the file has neither of its secrets.
 func TestFile(t *testing.T) {
 	s, _, config := open(t)

@@ -69,9 +69,15 @@ func (s *Store) decode(text []byte) error {
 	return nil
 }
 
-// sweepAt ends what has expired at a time, so that open pages lose their connections then.
+// sweepAt ends what has expired at a time, so that open pages lose their connections then. It looks
+// at the clock every minute, because a timer stands still while the machine sleeps.
 func (s *Store) sweepAt(at time.Time) {
-	time.AfterFunc(max(0, at.Sub(s.cfg.Now()))+time.Millisecond, func() {
+	wait := max(0, at.Sub(s.cfg.Now())) + time.Millisecond
+	time.AfterFunc(min(wait, time.Minute), func() {
+		if s.cfg.Now().Before(at) {
+			s.sweepAt(at)
+			return
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.sweepLocked(s.cfg.Now())
