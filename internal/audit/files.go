@@ -128,16 +128,16 @@ func (f *files) append(batch []api.AuditRecord) error {
 		r.Hash = hash
 		text = append(append(append(append(append(text, line[:len(line)-1]...), hashField...), hash...), hashEnd...), '\n')
 	}
-	if f.file == nil || f.size > 0 && f.size+int64(len(text)) > f.maxFile {
-		if err := f.rotate(); err != nil {
-			return err
-		}
-	}
-	if f.torn { // the chain must not continue behind it
+	if f.torn { // the chain must not continue behind it, nor in the next file
 		if err := f.file.Truncate(f.size); err != nil {
 			return err
 		}
 		f.torn = false
+	}
+	if f.file == nil || f.size > 0 && f.size+int64(len(text)) > f.maxFile {
+		if err := f.rotate(); err != nil {
+			return err
+		}
 	}
 	if _, err := f.file.Write(text); err != nil {
 		f.torn = f.file.Truncate(f.size) != nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Decision is the answer to one request of a program to reach a destination.
@@ -64,14 +65,17 @@ func (p *Proxy) decide(host string, port int) (d Decision, addrs []Addr) {
 func (p *Proxy) check(d Decision, rule Rule, addrs []Addr) (Decision, []Addr) {
 	var good []Addr
 	for _, a := range addrs {
-		_, what := specialBlock(a)
-		listed, ok := p.rules.addressed(a, d.Port)
+		within, what := specialBlock(a)
+		if what == "" && p.own(a) { // its services may trust whoever reaches them from inside
+			within, what = block{a, 128}, "local"
+		}
+		listed, ok := p.rules.addressed(a, d.Port, within, what != "")
 		switch {
 		case ok:
 			d.Rule = listed.text
 		case rule.text != "" && what == "":
 		case what != "":
-			d.Reason = fmt.Sprintf("%s is a %s address, which a rule must list", a, what)
+			d.Reason = fmt.Sprintf("%s is %s %s address, which a rule must list", a, article(what), what)
 			continue
 		default:
 			d.Reason = "no rule lists it"
@@ -89,6 +93,13 @@ func (p *Proxy) check(d Decision, rule Rule, addrs []Addr) (Decision, []Addr) {
 	}
 	d.Allowed, d.Reason = true, ""
 	return d, good
+}
+
+func article(word string) string {
+	if strings.ContainsRune("aeiou", rune(word[0])) {
+		return "an"
+	}
+	return "a"
 }
 
 // printable returns text of a program for a person, bounded.

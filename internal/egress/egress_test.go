@@ -200,7 +200,7 @@ func TestDecide(t *testing.T) {
 	addrs := map[string][]string{
 		"public.example": {"93.184.216.34"}, "private.example": {"10.1.2.3"}, "mixed.example": {"192.168.0.1", "93.184.216.34"},
 		"meta.example": {"169.254.169.254"}, "mapped.example": {"::ffff:10.1.2.3"}, "nat64.example": {"64:ff9b::a01:203"},
-		"listed.example": {"172.16.5.5"}, "xn--bcher-kva.example": {"93.184.216.34"}, "a.b.sub.example": {"2606:2800::1"},
+		"listed.example": {"172.16.5.5"}, "own.example": {"93.184.216.90"}, "xn--bcher-kva.example": {"93.184.216.34"}, "a.b.sub.example": {"2606:2800::1"},
 	}
 	p := New(Config{Lookup: func(name string) (list []Addr, err error) {
 		for _, s := range addrs[name] {
@@ -211,7 +211,7 @@ func TestDecide(t *testing.T) {
 			list = append(list, a)
 		}
 		return list, nil
-	}})
+	}, Own: func(a Addr) bool { return strings.HasPrefix(a.String(), "93.184.216.9") }})
 	for _, tt := range []struct {
 		rules, host string
 		port        int
@@ -269,6 +269,11 @@ func TestDecide(t *testing.T) {
 		{"localhost:3000", "localhost", 3000, true},
 		{"localhost:3000", "127.0.0.1", 3000, true},
 		{"localhost:3000", "::1", 3000, true},
+		{"*", "own.example", 80, false},
+		{"*", "93.184.216.90", 80, false},
+		{"93.184.0.0/16 own.example", "own.example", 80, false},
+		{"93.184.216.90 own.example", "own.example", 80, true},
+		{"93.184.216.90", "93.184.216.90", 80, true},
 		{"127.0.0.1", "127.1", 80, false},
 		{"127.0.0.1", "2130706433", 80, false},
 		{"127.0.0.1", "0x7f.0.0.1", 80, false},
@@ -449,6 +454,29 @@ func descriptors(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(list)
+}
+
+// The kernel knows the addresses of this machine.
+func TestOwn(t *testing.T) {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range list {
+		ip := n.(*net.IPNet).IP
+		a, err := ParseAddr(ip.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !isOwn(a) && !ip.IsLinkLocalUnicast() {
+			t.Errorf("%s is not one of this machine", ip)
+		}
+	}
+	for _, text := range []string{"93.184.216.34", "2606:2800::1", "10.255.255.1"} {
+		if a, _ := ParseAddr(text); isOwn(a) {
+			t.Errorf("%s is one of this machine", text)
+		}
+	}
 }
 
 // A door that is closed gives its slot back: others of the same proxy go on.

@@ -38,6 +38,8 @@ type Config struct {
 	Report func(Decision)
 	// Lookup finds the addresses of a name; nil for the resolver of the system.
 	Lookup func(name string) ([]Addr, error)
+	// Own reports whether an address is one of this machine; nil to ask the kernel.
+	Own func(Addr) bool
 	// HeadTimeout replaces the time for a request; 0 for the usual one.
 	HeadTimeout time.Duration
 }
@@ -47,6 +49,7 @@ type Proxy struct {
 	rules       Rules
 	report      func(Decision)
 	lookup      func(string) ([]Addr, error)
+	own         func(Addr) bool
 	headTimeout time.Duration
 	slots       chan struct{}
 	running     sync.WaitGroup
@@ -58,9 +61,12 @@ type Proxy struct {
 
 // New makes a Proxy.
 func New(c Config) *Proxy {
-	p := &Proxy{rules: c.Rules, report: c.Report, lookup: c.Lookup, headTimeout: c.HeadTimeout, slots: make(chan struct{}, MaxConns), open: map[conn]struct{}{}}
+	p := &Proxy{rules: c.Rules, report: c.Report, lookup: c.Lookup, own: c.Own, headTimeout: c.HeadTimeout, slots: make(chan struct{}, MaxConns), open: map[conn]struct{}{}}
 	if p.lookup == nil {
 		p.lookup = system.Lookup
+	}
+	if p.own == nil {
+		p.own = isOwn
 	}
 	if p.headTimeout == 0 {
 		p.headTimeout = headTimeout

@@ -17,14 +17,17 @@ import (
 // dnsServer answers by UDP and TCP with what answer returns for a question.
 func dnsServer(t *testing.T, answer func(name string, kind uint16, stream bool) (code byte, cut bool, records [][]byte)) (port int) {
 	t.Helper()
-	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	port = udp.LocalAddr().(*net.UDPAddr).Port
-	tcp, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
-	if err != nil {
-		t.Fatal(err)
+	var udp *net.UDPConn
+	var tcp *net.TCPListener
+	for tcp == nil { // a port that is free for both
+		var err error
+		if udp, err = net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
+			t.Fatal(err)
+		}
+		port = udp.LocalAddr().(*net.UDPAddr).Port
+		if tcp, err = net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}); err != nil {
+			udp.Close()
+		}
 	}
 	reply := func(q []byte, stream bool) []byte {
 		var labels []string

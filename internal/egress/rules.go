@@ -252,15 +252,14 @@ func (rs Rules) named(name string, port int) (Rule, bool) {
 }
 
 // addressed returns the first rule that lists an address with a port. A special address is
-// listed only by a rule that is as narrow as the special block: 0.0.0.0/0 does not list 10.0.0.1.
-func (rs Rules) addressed(a Addr, port int) (Rule, bool) {
-	within, what := specialBlock(a)
+// listed only by a rule that is as narrow as its block: 0.0.0.0/0 does not list 10.0.0.1.
+func (rs Rules) addressed(a Addr, port int, within block, special bool) (Rule, bool) {
 	for _, r := range rs {
 		switch {
 		case !r.hasPort(port):
-		case r.name == "" && r.block.contains(a) && (what == "" || r.block.bits >= within.bits):
+		case r.name == "" && r.block.contains(a) && (!special || r.block.bits >= within.bits):
 			return r, true
-		case r.name == "." && what == "":
+		case r.name == "." && !special:
 			return r, true
 		}
 	}

@@ -55,6 +55,27 @@ func dial(kind int, a Addr, port int, deadline time.Time) (conn, error) {
 	return c, nil
 }
 
+// isOwn reports whether an address is one of this machine: then it is also the address from which the
+// kernel would reach it.
+func isOwn(a Addr) bool {
+	family, sa := sockaddr(a, 9) // nothing is sent to it
+	fd, err := socket(family, unix.SOCK_DGRAM)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	if unix.Connect(fd, sa) != nil {
+		return false
+	}
+	switch from, _ := unix.Getsockname(fd); from := from.(type) {
+	case *unix.SockaddrInet4:
+		return addr4(from.Addr) == a
+	case *unix.SockaddrInet6:
+		return Addr(from.Addr) == a
+	}
+	return false
+}
+
 // connected waits until a socket that connects has connected.
 func (c conn) connected() error {
 	raw, err := c.SyscallConn()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"mime"
 	"net"
 	"net/http"
@@ -184,7 +185,7 @@ func (x *exchange) logIn() {
 		return
 	}
 	x.log.Info("browser logged in", "login_id", got.ID, "scope", got.Scope)
-	x.http.server.auditLogin(x.caller, "web.login", got.ID)
+	x.http.server.auditLogin(x.caller, "web.login", got.Login)
 	x.setCookie(got.Cookie, time.Until(got.ExpiresAt))
 	x.json(map[string]any{"key": got.Key, "login_id": got.ID, "scope": got.Scope, "expires_at": got.ExpiresAt})
 }
@@ -198,11 +199,13 @@ func (x *exchange) failLogin(status int, cause *api.Error) {
 	x.refuse(status, cause)
 }
 
-// auditLogin records that a login has begun or ended.
-func (s *Server) auditLogin(caller *api.Caller, what, id string) {
-	if s.cfg.Audit != nil {
-		s.cfg.Audit(caller, what, nil, id, nil)
+// auditLogin records that a login has begun or ended. Whoever has the link of a share can log in and
+// out as often as they like, so these are recorded once a minute for each address.
+func (s *Server) auditLogin(caller *api.Caller, what string, l login.Login) {
+	if s.cfg.Audit == nil || l.ShareID != "" && !s.audited.due(fmt.Sprint(caller.Address, l.ShareID, what), time.Now()) {
+		return
 	}
+	s.cfg.Audit(caller, what, nil, l.ID, nil)
 }
 
 // logOut answers POST /web/logout.
@@ -216,7 +219,7 @@ func (x *exchange) logOut() {
 			x.fail(api.AsError(err))
 			return
 		}
-		x.http.server.auditLogin(x.caller, "web.logout", l.ID)
+		x.http.server.auditLogin(x.caller, "web.logout", l)
 	}
 	x.json(map[string]any{})
 }

@@ -22,13 +22,15 @@ type console struct {
 	logins *login.Store
 }
 
-func startConsole(t *testing.T) *console {
+func startConsole(t *testing.T) *console { return startConsoleWith(t, server.Config{}) }
+
+func startConsoleWith(t *testing.T, cfg server.Config) *console {
 	t.Helper()
 	logins, err := login.Open(login.Config{Path: filepath.Join(t.TempDir(), "web.json")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &console{startWeb(t, server.Config{}, server.HTTPConfig{Logins: logins}), logins}
+	return &console{startWeb(t, cfg, server.HTTPConfig{Logins: logins}), logins}
 }
 
 func (c *console) origin() string { return "http://" + c.address }

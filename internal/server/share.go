@@ -14,9 +14,10 @@ import (
 type share login.Only
 
 // Methods that the login of a share may call. Those that list things return only what is shared.
+// A recording is not shared: it may have what was typed and not shown, such as passwords.
 var (
 	sharedAlways   = []string{"system.ping", "stream.close", "event.subscribe", "session.list", "dialogue.list", "dialogue.requests"}
-	sharedSession  = []string{"session.info", "session.screen", "session.attach", "session.recording"}
+	sharedSession  = []string{"session.info", "session.screen", "session.attach"}
 	sharedExec     = []string{"exec.info", "exec.output", "exec.stream"}
 	sharedExecs    = []string{"exec.list"}
 	sharedDialogue = []string{"dialogue.info", "dialogue.transcript", "dialogue.item", "dialogue.search", "dialogue.events"}

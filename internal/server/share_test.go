@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/login"
+	"github.com/trl-dev/trl/internal/server"
 )
 
 // viewer logs in with a share and returns the headers of its requests.
@@ -60,7 +62,7 @@ func TestShareMayCallOnlyWhatItNeeds(t *testing.T) {
 		ours  []string // of the shared thing
 		other []string // of another thing
 	}{
-		{login.Only{SessionID: "s-00000000aa"}, []string{"exec.info", "exec.list", "exec.output", "exec.stream", "session.attach", "session.info", "session.recording", "session.screen"},
+		{login.Only{SessionID: "s-00000000aa"}, []string{"exec.info", "exec.list", "exec.output", "exec.stream", "session.attach", "session.info", "session.screen"},
 			[]string{"dialogue.list", "dialogue.requests", "stream.close", "system.ping"}},
 		{login.Only{DialogueID: "d-00000000aa"}, []string{"dialogue.events", "dialogue.info", "dialogue.item", "dialogue.search", "dialogue.transcript"},
 			[]string{"dialogue.list", "dialogue.requests", "session.list", "stream.close", "system.ping"}},
@@ -112,6 +114,33 @@ func TestShareMayCallOnlyWhatItNeeds(t *testing.T) {
 		if got := try("", "", ""); !slices.Equal(got, always) {
 			t.Errorf("%+v, of nothing: %v", one.only, got)
 		}
+	}
+}
+
+// TestShareCannotFillTheAuditLog: logging in and out again and again pushes no other record out.
+func TestShareCannotFillTheAuditLog(t *testing.T) {
+	var mu sync.Mutex
+	var records []string // guarded by mu
+	c := startConsoleWith(t, server.Config{Audit: func(_ *api.Caller, method string, _ json.RawMessage, _ string, _ error) {
+		mu.Lock()
+		defer mu.Unlock()
+		records = append(records, method)
+	}})
+	header, _, code := c.viewer(login.Only{SessionID: "s-00000000aa"})
+	for range 5 {
+		c.do("POST", "/web/logout", "{}", header...)
+		resp, text := c.do("POST", "/web/login", `{"code":"`+code+`"}`, c.own()...)
+		var answer struct{ Key string }
+		if err := json.Unmarshal([]byte(text), &answer); err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%d %s", resp.StatusCode, text)
+		}
+		cookie, _, _ := strings.Cut(resp.Header.Get("Set-Cookie"), ";")
+		header = c.own("Cookie", cookie, "X-Trl-Key", answer.Key)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{"web.login", "web.logout"}; !slices.Equal(records, want) {
+		t.Errorf("%v, want %v", records, want)
 	}
 }
 
