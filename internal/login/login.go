@@ -105,6 +105,8 @@ type Login struct {
 	ShareID   string // the share that it is of; empty for none
 	Scope     string
 	ExpiresAt time.Time
+	// Token is the digest of the token that was exchanged for the login; empty for a code.
+	Token string
 	// Only is what the login may see; nil for everything.
 	Only *Only
 	// Context ends when the login is revoked, or with its share.
@@ -238,7 +240,7 @@ func (s *Store) grantLocked(scope, token string, of *share, by Browser, now time
 }
 
 func (e *entry) login() Login {
-	return Login{ID: e.LoginID, ShareID: e.ShareID, Scope: e.Scope, ExpiresAt: e.ExpiresAt, Only: e.Only, Context: e.ctx}
+	return Login{ID: e.LoginID, ShareID: e.ShareID, Scope: e.Scope, ExpiresAt: e.ExpiresAt, Token: e.Token, Only: e.Only, Context: e.ctx}
 }
 
 // clean makes the name of a browser fit for a list: it is what a stranger sent.

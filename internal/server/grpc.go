@@ -142,7 +142,7 @@ func (g *GRPC) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error
 	s := g.server
 	caller := callerOf(stream.Context())
 	who := api.Caller{Transport: transportGRPC.String(), Address: caller}
-	scope, refusal := g.authorised(stream.Context(), &who)
+	scope, token, refusal := g.authorised(stream.Context(), &who)
 	if refusal == nil && !g.ready.Load() {
 		refusal = api.ErrDaemonStarting
 	}
@@ -155,6 +155,9 @@ func (g *GRPC) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error
 	c.frames, c.halfClose, c.scope = true, true, scope
 	stop := context.AfterFunc(stream.Context(), func() { c.cancel(errClientGone) })
 	defer stop()
+	if token != "" {
+		defer g.cfg.Tokens.while(token, func() { c.cancel(errTokenOver) })()
+	}
 	frames.stalled = time.AfterFunc(frames.timeout, func() {
 		c.cancel(fmt.Errorf("the peer took nothing for %s", frames.timeout))
 		c.writer.Close() // its peer no longer reads
@@ -173,6 +176,9 @@ func (g *GRPC) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error
 	})
 	if err != nil {
 		c.log.Debug("call ended", "error", err)
+		if err == error(errTokenOver) {
+			return rpc.Status(errTokenOver)
+		}
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	return nil
@@ -189,34 +195,34 @@ func callerOf(ctx context.Context) string {
 
 // authorised says what the caller may do: that for which its token is good; without one,
 // everything, if TLS has verified its certificate. It notes in caller which of them it was.
-func (g *GRPC) authorised(ctx context.Context, caller *api.Caller) (Scope, *api.Error) {
-	presented, scope := 0, Scope("")
+func (g *GRPC) authorised(ctx context.Context, caller *api.Caller) (scope Scope, token string, refusal *api.Error) {
+	presented := 0
 	md, _ := metadata.FromIncomingContext(ctx)
 	for _, value := range md.Get("authorization") {
-		kind, token, _ := strings.Cut(value, " ")
-		if token = strings.TrimSpace(token); !strings.EqualFold(kind, "Bearer") || token == "" {
+		kind, shown, _ := strings.Cut(value, " ")
+		if shown = strings.TrimSpace(shown); !strings.EqualFold(kind, "Bearer") || shown == "" {
 			continue
 		}
 		presented++
-		if s := g.cfg.Tokens.scopeOf(token); s != "" && scope != ScopeFull {
-			scope, caller.Token = s, tokenName(token)
+		if s := g.cfg.Tokens.scopeOf(shown); s != "" && scope != ScopeFull {
+			scope, token, caller.Token = s, shown, tokenName(shown)
 		}
 	}
 	switch {
 	case scope != "":
-		return scope, nil
+		return scope, token, nil
 	case presented > 0:
 		if g.complaints.due(caller.Address+" token", time.Now()) {
 			g.log.Warn("wrong token", "caller", caller.Address, "transport", transportGRPC.String())
 		}
 		wrong := api.Errorf(api.CodeAuthFailed, "token: is wrong")
 		g.server.audit(caller, auditAuth, nil, wrong)
-		return "", wrong
+		return "", "", wrong
 	case certified(ctx) != nil:
 		caller.Certificate = certified(ctx).Subject.CommonName
-		return ScopeFull, nil
+		return ScopeFull, "", nil
 	}
-	return "", api.Errorf(api.CodeAuthFailed, "token: is required, as authorization: Bearer TOKEN")
+	return "", "", api.Errorf(api.CodeAuthFailed, "token: is required, as authorization: Bearer TOKEN")
 }
 
 // certified returns the certificate of the client, nil if TLS has verified none.

@@ -29,7 +29,7 @@ func (g *GRPC) offerHealth() {
 func (g *GRPC) guard(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	if strings.HasPrefix(info.FullMethod, reflectionPrefix) {
 		var refusal *api.Error
-		if _, refusal = g.authorised(stream.Context(), &api.Caller{Transport: transportGRPC.String(), Address: callerOf(stream.Context())}); refusal != nil {
+		if _, _, refusal = g.authorised(stream.Context(), &api.Caller{Transport: transportGRPC.String(), Address: callerOf(stream.Context())}); refusal != nil {
 			return rpc.Status(refusal)
 		}
 	}

@@ -30,6 +30,7 @@ import (
 type door struct {
 	*server.Server
 	t       testing.TB
+	tokens  string // the path of the file
 	grpc    *server.GRPC
 	service *service
 	log     *testkit.Buffer
@@ -52,12 +53,12 @@ func newDoor(t testing.TB, cfg server.Config, c server.GRPCConfig) *door {
 	cfg.Service = d.service
 	cfg.Logger = slog.New(slog.NewTextHandler(d.log, nil))
 	d.Server = server.New(cfg)
-	file := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(file, []byte("full "+fullToken+"\nread "+readToken+"\n"), 0o600); err != nil {
+	d.tokens = filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(d.tokens, []byte("full "+fullToken+"\nread "+readToken+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var err error
-	if c.Tokens, err = server.NewTokens(server.TokensConfig{File: file, Logger: cfg.Logger}); err != nil {
+	if c.Tokens, err = server.NewTokens(server.TokensConfig{File: d.tokens, Logger: cfg.Logger, Look: 10 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	d.grpc = d.NewGRPC(c)
@@ -169,6 +170,18 @@ func (p *phone) ended(code codes.Code, message string) {
 	if s := status.Convert(err); s.Code() != code || !strings.HasPrefix(s.Message(), message) {
 		p.t.Fatalf("ended with %v", err)
 	}
+}
+
+func TestGRPCRemovedToken(t *testing.T) {
+	d := openDoor(t, server.Config{}, server.GRPCConfig{})
+	p := d.call(d.dial())
+	p.say(run(1, "wait"))
+	receive(t, d.service.started)
+	if err := os.WriteFile(d.tokens, []byte("read "+readToken+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.expect(`{"id":1,"ok":false,"error":{"code":"AUTH_FAILED"`)
+	p.ended(codes.Unauthenticated, "")
 }
 
 func TestGRPCCalls(t *testing.T) {

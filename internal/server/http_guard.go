@@ -120,15 +120,16 @@ func (x *exchange) authorised(need Scope) bool {
 	if len(presented) == 0 && strings.HasPrefix(x.r.URL.Path, "/v1/") && x.showsLogin() {
 		return x.authorisedByLogin(need)
 	}
-	scope := Scope("")
+	scope, valid := Scope(""), ""
 	for _, token := range presented {
 		if s := x.http.cfg.Tokens.scopeOf(token); s != "" && scope != ScopeFull {
-			scope, x.caller.Token = s, tokenName(token)
+			scope, valid, x.caller.Token = s, token, tokenName(token)
 		}
 	}
 	switch {
 	case scope.covers(need):
 		x.scope = scope
+		x.stops = append(x.stops, x.http.cfg.Tokens.while(valid, func() { x.conn.cancel(errTokenOver) }))
 		return true
 	case scope != "":
 		x.forbid(api.Errorf(api.CodeForbidden, "%.200s: needs a token of scope %s, this one has %s", x.r.URL.Path, need, scope))

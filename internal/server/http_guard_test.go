@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/server"
@@ -207,6 +210,36 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 	expect(map[string]int{fullToken: 401, other: 401, given: 200})
 	write(fullToken, 0o600)
 	expect(map[string]int{fullToken: 200, other: 401, given: 200})
+}
+
+// TestRemovedTokenEndsItsConnections: the connections of a token that is taken out of the file end, and
+// no others.
+func TestRemovedTokenEndsItsConnections(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(path, []byte(fullToken+"\nread "+readToken+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := server.NewTokens(server.TokensConfig{File: path, Look: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := startWeb(t, server.Config{}, server.HTTPConfig{Tokens: tokens})
+	removed, stays := w.mustWebSocket(bearer(fullToken)), w.mustWebSocket(bearer(readToken))
+	removed.send(run(1, "wait"))
+	receive(t, w.service.started)
+	if err := os.WriteFile(path, []byte("read "+readToken+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, _, err = removed.Read(removed.ctx); err != nil {
+			break
+		}
+	}
+	if websocket.CloseStatus(err) != 4401 {
+		t.Error(err)
+	}
+	stays.send(`{"id":2,"method":"session.list"}`)
+	stays.expect(`{"id":2,"ok":true`)
 }
 
 // TestHTTPHosts: requests for a name of this machine that the configuration does not list are refused.

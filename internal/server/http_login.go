@@ -294,7 +294,11 @@ func (x *exchange) adopt(l login.Login) {
 
 // endWith ends the connection of this request if the login ends before the request.
 func (x *exchange) endWith(l login.Login) {
-	x.stops = append(x.stops, context.AfterFunc(l.Context, func() { x.conn.cancel(errLoginOver) }))
+	over := func() { x.conn.cancel(errLoginOver) }
+	x.stops = append(x.stops, context.AfterFunc(l.Context, over))
+	if l.Token != "" {
+		x.stops = append(x.stops, x.http.cfg.Tokens.whileDigest(l.Token, over))
+	}
 }
 
 // readJSON reads a small body. If it returns false, it has answered the request.

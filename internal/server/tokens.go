@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,8 +63,11 @@ type Tokens struct {
 	log   *slog.Logger
 
 	mu    sync.Mutex
-	stamp stamp    // guarded by mu; of the file as it was read
-	file  []secret // guarded by mu
+	stamp stamp                  // guarded by mu; of the file as it was read
+	file  []secret               // guarded by mu
+	uses  map[*tokenUse]struct{} // guarded by mu
+	timer *time.Timer            // guarded by mu; calls endUses while there are uses
+	look  time.Duration          // how often it does
 }
 
 // TokensConfig says where tokens come from.
@@ -76,11 +81,13 @@ type TokensConfig struct {
 	Make bool
 	// Logger gets why a file that has changed cannot be used.
 	Logger *slog.Logger
+	// Look replaces the time between two looks at the tokens of open connections; 0 for the usual one.
+	Look time.Duration
 }
 
 // NewTokens reads the tokens. There must be at least one.
 func NewTokens(c TokensConfig) (*Tokens, error) {
-	t := &Tokens{path: c.File, log: c.Logger}
+	t := &Tokens{path: c.File, log: c.Logger, uses: map[*tokenUse]struct{}{}, look: cmp.Or(c.Look, tokenLook)}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
@@ -151,9 +158,11 @@ func (t *Tokens) Find(token string) (Scope, string) {
 }
 
 // Holds reports whether the token with this digest is valid.
-func (t *Tokens) Holds(digest string) bool {
+func (t *Tokens) Holds(digest string) bool { return holds(digest, t.given, t.current()) }
+
+func holds(digest string, lists ...[]secret) bool {
 	found := false
-	for _, list := range [][]secret{t.given, t.current()} {
+	for _, list := range lists {
 		for _, s := range list {
 			found = found || subtle.ConstantTimeCompare([]byte(digest), []byte(hex.EncodeToString(s.digest[:]))) == 1
 		}
@@ -163,11 +172,15 @@ func (t *Tokens) Holds(digest string) bool {
 
 // current returns the tokens of the file as it is now.
 func (t *Tokens) current() []secret {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.currentLocked()
+}
+
+func (t *Tokens) currentLocked() []secret {
 	if t.path == "" {
 		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if stampOf(t.path) == t.stamp {
 		return t.file
 	}

@@ -160,15 +160,19 @@ func (s *wsStream) Close() error {
 	return s.ws.Close(websocket.StatusNormalClosure, "")
 }
 
-// closeLoginOver is the close code of a page whose login has ended: a new connection needs a new login.
+// closeLoginOver is the close code of a client whose login or token is over: a new connection needs a
+// new one.
 const closeLoginOver websocket.StatusCode = 4401
 
 // goAway is Close when the daemon stops or is replaced, and the client may connect again soon, or when
-// the client's login has ended.
+// the client's login or token is over.
 func (s *wsStream) goAway() error {
 	late := time.AfterFunc(goodbye, s.cut)
 	defer late.Stop()
-	if errors.Is(context.Cause(s.lifetime), errLoginOver) {
+	switch context.Cause(s.lifetime) {
+	case error(errTokenOver):
+		return s.ws.Close(closeLoginOver, "the token is no longer valid")
+	case error(errLoginOver):
 		return s.ws.Close(closeLoginOver, "the login is over")
 	}
 	return s.ws.Close(websocket.StatusServiceRestart, "the daemon stops, or is replaced")
