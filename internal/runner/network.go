@@ -16,6 +16,7 @@ import (
 // push all other events out of the journal.
 const (
 	decisionWindow   = time.Second // in which equal decisions are one event
+	maxWindow        = time.Minute // to which the window grows while a program tries one destination after another
 	decisionsAtOnce  = 10          // different ones in a window; further ones are counted together
 	decisionsWaiting = 100         // events that wait for a daemon
 )
@@ -33,6 +34,7 @@ type network struct {
 	mu     sync.Mutex
 	counts api.NetworkCounts         // guarded by mu
 	window map[link.NetworkEvent]int // guarded by mu; decisions since the window began, with those not reported
+	length time.Duration             // guarded by mu; of the window
 	unsent []link.NetworkEvent       // guarded by mu; waits for a daemon
 	doors  []*os.File                // guarded by mu; of networks whose first process has ended, oldest first
 }
@@ -43,7 +45,7 @@ func (r *Runner) newNetwork(allow []string) (*network, error) {
 	if err != nil {
 		return nil, api.InvalidParam("isolation.allow", "%s", err)
 	}
-	n := &network{rules: rules, window: map[link.NetworkEvent]int{}}
+	n := &network{rules: rules, window: map[link.NetworkEvent]int{}, length: decisionWindow}
 	n.proxy = egress.New(egress.Config{Rules: rules, Report: func(d egress.Decision) { r.decided(n, d) }})
 	return n, nil
 }
@@ -59,11 +61,11 @@ func (r *Runner) decided(n *network, d egress.Decision) {
 		n.counts.Refused++
 	}
 	if len(n.window) == 0 {
-		time.AfterFunc(decisionWindow, func() { r.closeWindow(n) })
+		time.AfterFunc(n.length, func() { r.closeWindow(n) })
 	}
 	_, again := n.window[kind]
 	if !again && len(n.window) >= decisionsAtOnce {
-		kind.NetworkDecision = api.NetworkDecision{Reason: "more than 10 different destinations in a second"}
+		kind.NetworkDecision = api.NetworkDecision{Reason: "more than 10 different destinations in a short time"}
 		again = true
 	}
 	if again {
@@ -83,6 +85,11 @@ func (r *Runner) closeWindow(n *network) {
 		if count > 0 {
 			n.addLocked(kind, int64(count))
 		}
+	}
+	if len(n.window) > 1 {
+		n.length = min(2*n.length, maxWindow)
+	} else {
+		n.length = decisionWindow
 	}
 	clear(n.window)
 	n.mu.Unlock()

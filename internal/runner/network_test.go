@@ -48,6 +48,30 @@ func TestDecisionEvents(t *testing.T) {
 	})
 }
 
+// A program that never stops makes few events in the long run.
+func TestDecisionsOfAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Runner{}
+		n, err := r.newNetwork(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := 0
+		for i := range 7200 {
+			r.decided(n, egress.Decision{Host: "x" + strconv.Itoa(i) + ".example", Port: 80, Reason: "no rule lists it"})
+			time.Sleep(500 * time.Millisecond)
+			n.mu.Lock()
+			events += len(n.unsent)
+			n.unsent = nil
+			n.mu.Unlock()
+		}
+		if events > 1000 {
+			t.Errorf("%d events in an hour", events)
+		}
+		time.Sleep(2 * maxWindow)
+	})
+}
+
 // The variables of the proxy replace those of the place, but not those that the session was given.
 func TestProxyVariables(t *testing.T) {
 	r := &Runner{}
