@@ -21,8 +21,8 @@ type outlet struct {
 	log    *output.Log
 	stream output.Stream
 
-	// mu is held while bytes go from the pipe to the log: whoever holds it finds every byte in one
-	// of them. On a busy machine a reader may pause for seconds between the two.
+	// mu is held while bytes go from the pipe to the log: a goroutine that holds it finds every byte
+	// in one of them. On a busy machine a reader may pause for seconds between the two.
 	mu    sync.Mutex
 	taken int64 // guarded by mu; bytes that are in the log
 }

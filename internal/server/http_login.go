@@ -199,8 +199,8 @@ func (x *exchange) failLogin(status int, cause *api.Error) {
 	x.refuse(status, cause)
 }
 
-// auditLogin records that a login has begun or ended. Whoever has the link of a share can log in and
-// out as often as they like, so these are recorded once a minute for each address.
+// auditLogin records that a login has begun or ended. A viewer with the link of a share can log in and
+// out as often as it likes, so these are recorded once a minute for each address.
 func (s *Server) auditLogin(caller *api.Caller, what string, l login.Login) {
 	if s.cfg.Audit == nil || l.ShareID != "" && !s.audited.due(fmt.Sprint(caller.Address, l.ShareID, what), time.Now()) {
 		return
