@@ -41,7 +41,7 @@ func (w wrong) mayTry(address string, now time.Time) bool {
 }
 
 // note forgets the addresses whose last attempt is the oldest when there are too many: codes are too
-// long to be guessed, so nobody is locked out for the sake of a full table.
+// long to be guessed, so a full table locks no address out.
 func (w wrong) note(address string, now time.Time) {
 	key := neighbourhood(address)
 	if _, known := w[key]; !known && len(w) >= maxWrong {

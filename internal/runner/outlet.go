@@ -21,8 +21,8 @@ type outlet struct {
 	log    *output.Log
 	stream output.Stream
 
-	// mu is held while bytes go from the pipe to the log: a goroutine that holds it finds every byte
-	// in one of them. On a busy machine a reader may pause for seconds between the two.
+	// The reader takes mu before bytes leave the pipe, until they are in the log: under mu every
+	// byte is in one of them. On a busy machine a reader may pause for seconds between the two.
 	mu    sync.Mutex
 	taken int64 // guarded by mu; bytes that are in the log
 }
