@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -105,6 +104,10 @@ func (p *place) restart() {
 	p.t.Helper()
 	p.server.Kill()
 	for _, i := range p.runners() {
+		_ = syscall.Kill(i.PID, syscall.SIGSTOP) // it must not see its processes end
+		for _, child := range process.Descendants(i.PID, nil) {
+			_ = syscall.Kill(child.PID, syscall.SIGKILL)
+		}
 		_ = syscall.Kill(i.PID, syscall.SIGKILL)
 	}
 	p.server.SetBoot("11111111-2222-3333-4444-555555555555")
@@ -125,7 +128,7 @@ func (p *place) conformance() runtimetest.Place {
 		},
 		WantEmpty: func(*testing.T) { p.wantEmpty() },
 		Target:    p.target(),
-		Cut:       p.cut,
+		Cut:       func() { p.proxy.Cut() },
 		Lose: func() func() {
 			p.proxy.Refuse()
 			p.proxy.Cut()
@@ -143,14 +146,6 @@ func (p *place) conformance() runtimetest.Place {
 			fmt.Fprintln(&b, p.log, p.server.Log())
 			return b.String()
 		},
-	}
-}
-
-// cut cuts the connections if a session has one. To make one takes longer than the shortest time between
-// two cuts.
-func (p *place) cut() {
-	if slices.ContainsFunc(p.runners(), func(i process.Info) bool { return strings.Contains(process.CommandLine(i.PID), " connect ") }) {
-		p.proxy.Cut()
 	}
 }
 
