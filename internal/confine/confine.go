@@ -81,6 +81,8 @@ type Mount struct {
 	Kind MountKind `json:"kind"`
 	// From is the path that appears there; empty for the same one. For a link, it is where it leads.
 	From string `json:"from,omitempty"`
+	// Optional says that a hidden path may be missing.
+	Optional bool `json:"optional,omitempty"`
 }
 
 // MountKind is how a path appears.
@@ -91,6 +93,7 @@ const (
 	MountRead   MountKind = "read"   // the tree, read-only
 	MountWrite  MountKind = "write"  // the tree, writable
 	MountHidden MountKind = "hidden" // an empty directory or file in its place
+	MountPinned MountKind = "pinned" // the directory that is there, or a new one, which cannot be renamed
 	MountLink   MountKind = "link"   // a symbolic link
 	MountProc   MountKind = "proc"   // a /proc with only the processes of the session
 	MountDev    MountKind = "dev"    // a /dev with the usual devices and terminals of its own

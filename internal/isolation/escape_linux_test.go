@@ -326,40 +326,7 @@ func (k knowledge) attack() {
 
 // TestEscape lets a program try to leave its isolation, as root and as another user, with namespaces
 // and without. Run it with -v for the table.
-func TestEscape(t *testing.T) {
-	if dir := os.Getenv(envUser); dir != "" {
-		attackAll(t, dir)
-		return
-	}
-	if os.Geteuid() != 0 {
-		attackAll(t, t.TempDir())
-		return
-	}
-	attackAll(t, t.TempDir())
-	t.Run("user", func(t *testing.T) {
-		dir, err := os.MkdirTemp("/var/tmp", "trl-escape-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		program := copySelf(t, dir)
-		home := dir + "/user"
-		for _, err := range []error{os.Chmod(dir, 0o755), os.Mkdir(home, 0o700), os.Chown(home, otherUser, otherUser)} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		c := exec.Command(program, "-test.run=^TestEscape$", "-test.v")
-		c.Dir = home
-		c.Env = []string{envUser + "=" + home, "HOME=" + home, "PATH=/usr/bin:/bin", "TMPDIR=" + home}
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
-		out, err := c.CombinedOutput()
-		t.Logf("%s", out)
-		if err != nil {
-			t.Error(err)
-		}
-	})
-}
+func TestEscape(t *testing.T) { asUsers(t, attackAll) }
 
 func copySelf(t *testing.T, dir string) string {
 	t.Helper()

@@ -109,6 +109,8 @@ func (p *Plan) missing(aspect, reason string) {
 // paths are the real paths of a request.
 type paths struct {
 	writable, readable, hidden, readOnly []string
+	// secrets are paths inside those that are hidden although the request does not name them.
+	secrets []string
 	// links are paths of the request that lead elsewhere.
 	links map[string]string
 }
@@ -179,10 +181,20 @@ func (r *Request) resolve() (p paths, err error) {
 	}
 	for _, s := range list(secrets) {
 		if slices.ContainsFunc(granted, func(g string) bool { return g != s && inside(s, g) }) && !slices.Contains(granted, s) && home != "" {
-			p.hidden = append(p.hidden, s)
+			p.secrets = append(p.secrets, s)
 		}
 	}
 	return p, nil
+}
+
+// realPaths returns the real paths of those that exist.
+func realPaths(names []string) (list []string) {
+	for _, name := range names {
+		if to, err := filepath.EvalSymlinks(name); err == nil {
+			list = append(list, to)
+		}
+	}
+	return list
 }
 
 // expand returns an absolute path.

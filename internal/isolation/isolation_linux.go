@@ -21,8 +21,8 @@ var system = []string{
 	"/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm",
 }
 
-// systemSecrets are the files in those that only root may read. A session of root must not.
-var systemSecrets = []string{
+// rootFiles are the files in those that only root may read. A session of root must not.
+var rootFiles = []string{
 	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/etc/kubernetes",
 	"/etc/rancher", "/etc/NetworkManager/system-connections", "/etc/krb5.keytab", "/etc/ipsec.secrets", "/etc/wireguard", "/etc/letsencrypt", "/etc/trl",
 }
@@ -45,7 +45,10 @@ func NewPlan(r Request) (Plan, error) {
 		if p, err = r.resolve(); err != nil {
 			return Plan{}, err
 		}
-		if err = os.MkdirAll(r.Private, 0o700); err != nil {
+		if err = os.MkdirAll(r.Private, 0o700); err == nil {
+			r.Private, err = filepath.EvalSymlinks(r.Private)
+		}
+		if err != nil {
 			return Plan{}, err
 		}
 	}
@@ -197,8 +200,8 @@ func (r *Request) reportFiles(plan *Plan, p paths, version int, view bool, noNam
 	default:
 		plan.missing(api.AspectFiles, noLandlock)
 	}
-	if len(p.hidden)+len(p.readOnly) > 0 {
-		deep := slices.ContainsFunc(slices.Concat(p.hidden, p.readOnly), func(path string) bool {
+	if single := slices.Concat(p.hidden, p.secrets, p.readOnly); len(single) > 0 {
+		deep := slices.ContainsFunc(single, func(path string) bool {
 			return slices.ContainsFunc(p.writable, func(w string) bool { return inside(path, w) })
 		})
 		switch {
@@ -284,32 +287,65 @@ func (r *Request) view(plan *Plan, p paths) {
 	if r.Channel != "" {
 		add(confine.MountWrite, r.Channel, "", confine.MayChange)
 	}
-	secrets := existing(append(systemSecrets, hostKeys()...))
-	for _, path := range slices.Concat(p.hidden, secrets) {
-		r.pin(add, p, path)
-		add(confine.MountHidden, path, "", "")
-	}
 	for _, path := range p.readOnly {
-		r.pin(add, p, path)
 		add(confine.MountRead, path, "", "")
 	}
+	c.View = append(c.View, pins(c.View, p)...)
+	hide(c, p.hidden, slices.Concat(p.secrets, systemSecrets()))
 	// A directory comes before what is in it, and of two mounts at one path the later one counts.
 	slices.SortStableFunc(c.View, func(a, b confine.Mount) int {
 		return cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/"))
 	})
 }
 
-// pin mounts the directories between a writable one and a path inside on themselves, because the
-// kernel renames no directory on which something is mounted: otherwise a program could move the path
-// away with the directory that it is in, and make another one there.
-func (r *Request) pin(add func(confine.MountKind, string, string, confine.Access), p paths, path string) {
-	for _, w := range p.writable {
-		if inside(path, w) {
-			for _, d := range between(w, path) {
-				add(confine.MountWrite, d, "", "")
+// hide hides the paths that appear in the tree. Those of optional may be missing later.
+func hide(c *confine.Isolation, paths, optional []string) {
+	all := slices.Concat(paths, optional)
+	for i, path := range all {
+		in := cover(c.View, path)
+		if in.From != "" || in.Kind != confine.MountRead && in.Kind != confine.MountWrite {
+			continue // it does not appear
+		}
+		if slices.ContainsFunc(all, func(h string) bool { return h != path && inside(path, h) && len(h) >= len(in.Path) }) {
+			continue // what it is in does not appear
+		}
+		c.View = append(c.View, confine.Mount{Path: path, Kind: confine.MountHidden, Optional: i >= len(paths)})
+	}
+}
+
+// cover returns the mount through which a path appears.
+func cover(view []confine.Mount, path string) (in confine.Mount) {
+	for _, m := range view {
+		if m.Kind != confine.MountLink && m.Kind != confine.MountHidden && m.Kind != confine.MountPinned && inside(path, m.Path) && len(m.Path) >= len(in.Path) {
+			in = m
+		}
+	}
+	return in
+}
+
+// pins returns mounts for the directories that contain a mount, or a path that is hidden or read-only,
+// where the session could rename them: in its private directories and in writable ones. Otherwise a
+// program could move the path away with the directory that it is in, and make another one there, where
+// the next process of the session would find it.
+func pins(view []confine.Mount, p paths) (pinned []confine.Mount) {
+	var dirs []string
+	for _, m := range view {
+		if in := cover(view, filepath.Dir(m.Path)); in.Kind == confine.MountWrite && in.From != "" && m.Kind != confine.MountLink {
+			dirs = append(dirs, between(in.Path, m.Path)...)
+		}
+	}
+	for _, path := range slices.Concat(p.hidden, p.secrets, p.readOnly) {
+		for _, w := range p.writable {
+			if inside(path, w) {
+				dirs = append(dirs, between(w, path)...)
 			}
 		}
 	}
+	slices.Sort(dirs)
+	for _, d := range slices.Compact(dirs) {
+		pinned = append(pinned, confine.Mount{Path: d, Kind: confine.MountPinned})
+	}
+	return pinned
 }
 
 // rules fills in the rules without a tree of its own. Landlock has no rule that takes away, so a
@@ -317,7 +353,7 @@ func (r *Request) pin(add func(confine.MountKind, string, string, confine.Access
 func (r *Request) rules(plan *Plan, p paths) {
 	c := plan.Isolation
 	add := func(path string, may confine.Access) { c.Files = append(c.Files, confine.Rule{Path: path, May: may}) }
-	hidden := slices.Concat(p.hidden, existing(append(systemSecrets, hostKeys()...)))
+	hidden := slices.Concat(p.hidden, p.secrets, systemSecrets())
 	var read func(dir string)
 	read = func(dir string) {
 		switch {
@@ -365,7 +401,8 @@ func existing(list []string) (found []string) {
 	return found
 }
 
-func hostKeys() []string {
+// systemSecrets returns the real paths of the files that only root may read.
+func systemSecrets() []string {
 	keys, _ := filepath.Glob("/etc/ssh/ssh_host_*_key")
-	return keys
+	return realPaths(append(keys, rootFiles...))
 }

@@ -34,7 +34,7 @@ func profile(r Request, p paths) string {
 		rule("allow file-read* file-write*", existingNames(r.Private, r.Channel, p.writable)...)
 		b.WriteString("(allow file-write* (literal \"/dev/null\") (literal \"/dev/tty\") (regex #\"^/dev/ttys[0-9]+$\"))\n")
 		rule("deny file-write*", p.readOnly...)
-		rule("deny file-read* file-write*", p.hidden...)
+		rule("deny file-read* file-write*", slices.Concat(p.hidden, p.secrets)...)
 		b.WriteString("(deny network-outbound (remote unix-socket))\n")
 		rule("allow network-outbound", p.writable...)
 	}
