@@ -67,9 +67,11 @@ type Isolation struct {
 	// ConnectPort leaves of the internet only TCP connections to this port; 0 for everything. It needs
 	// version 4 of Landlock.
 	ConnectPort int `json:"connect_port,omitempty"`
-	// NoIPC forbids System V shared memory, semaphores and queues, which belong to all processes of
-	// the user.
+	// NoIPC forbids shared memory and semaphores of System V and message queues, which belong to all
+	// processes of the user.
 	NoIPC bool `json:"no_ipc,omitempty"`
+	// OwnProcesses forbids to limit other processes and to change their priority.
+	OwnProcesses bool `json:"own_processes,omitempty"`
 	// Profile is for sandbox-exec on macOS.
 	Profile string `json:"profile,omitempty"`
 }

@@ -1,6 +1,8 @@
 package confine
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -22,8 +24,23 @@ var refused = append([]uint32{
 
 const sysOpenTreeAttr = 467
 
-// systemV are the calls of System V IPC.
-var systemV = []uint32{unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SEMGET, unix.SYS_MSGGET}
+// ipc are the calls of System V IPC and of POSIX message queues. With the number of an object, a process
+// needs no call that opens it.
+var ipc = []uint32{
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
+	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
+}
+
+// ofProcess are the calls that limit a process or change its priority, with where its number is among
+// the arguments. A limit of processor time ends a process like a signal.
+var ofProcess = map[uint32]uint32{
+	unix.SYS_PRLIMIT64: offArg0, unix.SYS_SCHED_SETAFFINITY: offArg0, unix.SYS_SCHED_SETSCHEDULER: offArg0, unix.SYS_SCHED_SETPARAM: offArg0,
+	unix.SYS_SCHED_SETATTR: offArg0, unix.SYS_SETPRIORITY: offArg1, unix.SYS_IOPRIO_SET: offArg1,
+}
+
+// oneProcess are those of them that are also for a group or a user, with the first argument that means a
+// process.
+var oneProcess = map[uint32]uint32{unix.SYS_SETPRIORITY: unix.PRIO_PROCESS, unix.SYS_IOPRIO_SET: 1}
 
 // newNamespaces are the flags of clone(2) that make namespaces; newTime is only one of unshare(2).
 const (
@@ -78,7 +95,7 @@ func (i *Isolation) filter() []unix.SockFilter {
 	}
 	list := refused
 	if i.NoIPC {
-		list = append(list[:len(list):len(list)], systemV...)
+		list = append(list[:len(list):len(list)], ipc...)
 	}
 	for _, number := range list {
 		a.only(number, func(a *assembler) { a.fail(uint32(unix.EPERM)) })
@@ -109,6 +126,21 @@ func (i *Isolation) filter() []unix.SockFilter {
 		}
 		a.fail(uint32(unix.EPERM))
 	})
+	if i.OwnProcesses {
+		for number, process := range ofProcess {
+			a.only(number, func(a *assembler) {
+				if which, ok := oneProcess[number]; ok {
+					a.load(offArg0)
+					a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, which, 1, 0)
+					a.fail(uint32(unix.EPERM))
+				}
+				a.load(process)
+				a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 0, 1) // 0 is the caller; a filter knows no other
+				a.allow()
+				a.fail(uint32(unix.EPERM))
+			})
+		}
+	}
 	if i.ConnectPort > 0 {
 		// With this flag a message connects its socket, and Landlock does not see that.
 		for number, flags := range map[uint32]uint32{unix.SYS_SENDTO: offArg3, unix.SYS_SENDMSG: offArg2, unix.SYS_SENDMMSG: offArg3} {
@@ -122,9 +154,16 @@ func (i *Isolation) filter() []unix.SockFilter {
 	}
 	a.only(unix.SYS_SOCKETPAIR, func(a *assembler) {
 		a.load(offArg0)
-		a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.AF_UNIX, 0, 1)
-		a.allow()
+		a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.AF_UNIX, 1, 0)
 		a.fail(uint32(unix.EPERM))
+		if !slices.Contains(i.Families, unix.AF_UNIX) { // an end of a pair of datagram sockets can send anywhere
+			a.load(offArg1)
+			a.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0) // without the flags
+			a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.SOCK_STREAM, 2, 0)
+			a.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.SOCK_SEQPACKET, 1, 0)
+			a.fail(uint32(unix.EPERM))
+		}
+		a.allow()
 	})
 	a.only(unix.SYS_SOCKET, func(a *assembler) {
 		a.load(offArg0)

@@ -59,9 +59,8 @@ type knowledge struct {
 	Outside                 string // a directory of the user that is not the home
 	Socket, Abstract        string
 	Address                 string // of a TCP server
-	Victim                  int    // a process of the same user
-	SharedMemory            int
-	Shared                  bool // System V memory could be made
+	Victim, Group           int    // a process of the same user, and its group
+	Shared                  sharedObjects
 }
 
 var errHarmless = errors.New("nothing gained")
@@ -168,10 +167,10 @@ var attempts = map[string]func(k knowledge) error{
 		return errHarmless
 	},
 	"System V shared memory": func(k knowledge) error {
-		if !k.Shared {
+		if k.Shared.Memory < 0 {
 			return errHarmless
 		}
-		_, err := unix.SysvShmAttach(k.SharedMemory, 0, 0)
+		_, err := unix.SysvShmAttach(k.Shared.Memory, 0, 0)
 		return err
 	},
 	"memfd_create and exec": func(k knowledge) error { // allowed, but confined
@@ -307,6 +306,12 @@ func (k knowledge) attack() {
 			}
 			return err
 		},
+		"works: lower its priority": func() error { return unix.Setpriority(unix.PRIO_PROCESS, 0, 19) },
+		"works: set its limits":     func() error { return exec.Command("/bin/sh", "-c", "ulimit -n 50").Run() },
+		"works: a socket pair": func() error {
+			_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			return err
+		},
 		"works: signal a child": func() error {
 			c := exec.Command("/bin/sleep", "100")
 			if err := c.Start(); err != nil {
@@ -369,6 +374,11 @@ func attackOnce(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
+	datagrams, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: k.Socket + "-datagrams"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer datagrams.Close()
 	for _, address := range []string{k.Socket, k.Abstract} {
 		l, err := net.Listen("unix", address)
 		if err != nil {
@@ -383,7 +393,7 @@ func attackOnce(t *testing.T, dir string) {
 	defer l.Close()
 	k.Address = l.Addr().String()
 	victim := exec.Command("/bin/sleep", "1000")
-	victim.Dir = k.Home
+	victim.Dir, victim.SysProcAttr = k.Home, &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := victim.StdinPipe()
 	if err == nil {
 		err = victim.Start()
@@ -396,11 +406,8 @@ func attackOnce(t *testing.T, dir string) {
 		_ = victim.Process.Kill()
 		_ = victim.Wait()
 	}()
-	k.Victim = victim.Process.Pid
-	if id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, 0o600|unix.IPC_CREAT); err == nil {
-		k.SharedMemory, k.Shared = id, true
-		defer func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) }()
-	}
+	k.Victim, k.Group = victim.Process.Pid, victim.Process.Pid
+	k.Shared = newSharedObjects(t)
 	program := copySelf(t, k.Workspace)
 
 	reaper := process.NewReaper()
@@ -464,7 +471,7 @@ func attackOnce(t *testing.T, dir string) {
 			t.Errorf("%s: was possible", name)
 		}
 	}
-	if seen != len(attempts)+6 {
+	if seen != len(attempts)+9 {
 		t.Errorf("%d results:\n%s", seen, report)
 	}
 	if got, err := os.ReadFile(k.Secret); err != nil || string(got) != "secret" {

@@ -136,6 +136,7 @@ func (r *Request) plan(p paths, version int, namespaces uintptr, why error) Plan
 		noNamespaces += " (" + why.Error() + ")"
 	}
 	view, net, own := namespaces&unix.CLONE_NEWNS != 0, namespaces&unix.CLONE_NEWNET != 0, r.Isolation.Processes == api.ProcessesOwn
+	c.OwnProcesses = own
 	c.Scoped, c.NoIPC = version >= 6 && (own || r.limited()), namespaces&unix.CLONE_NEWIPC == 0
 	noUnix := r.limited() && !(view && (version >= 6 || net))
 	if r.limited() {
@@ -226,7 +227,7 @@ func (r *Request) reportProcesses(plan *Plan, version int, proc bool) {
 	switch {
 	case version >= 6:
 		plan.enforced(api.AspectProcesses, mechanismLandlock, mechanismSeccomp)
-		plan.enforced(api.AspectSignals, mechanismLandlock)
+		plan.enforced(api.AspectSignals, mechanismLandlock, mechanismSeccomp)
 	case version > 0:
 		plan.enforced(api.AspectProcesses, mechanismLandlock, mechanismSeccomp)
 		plan.missing(api.AspectSignals, "the session can signal other processes of the user: to refuse that "+needsScopes)
