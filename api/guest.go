@@ -31,6 +31,8 @@ type GuestStartParams struct {
 	Name      string      `json:"name,omitempty"`  // name of the session there, for people
 	Kind      SessionKind `json:"kind,omitempty"`  // kind of the session
 	Tags      []string    `json:"tags,omitempty"`  // tags of the session
+	// Runtime is the word for the place of the session, as in session.create. Empty: the default.
+	Runtime string `json:"runtime,omitempty"`
 	// Beside is another guest of the owner, in whose container, pod or machine the new one will be.
 	Beside string `json:"beside,omitempty"`
 	// OwnerLostS is the number of seconds without a connection of the owner after which the
@@ -61,10 +63,12 @@ func (p GuestStartParams) Check() error {
 	switch {
 	case len(p.Owner) > 256 || !plainText(p.Owner):
 		return InvalidParam("owner", "must be at most 256 bytes, without control characters")
+	case p.Beside != "" && p.Runtime != "":
+		return InvalidParam("runtime", "cannot be given together with beside: the place already exists")
 	case p.OwnerLostS != nil && !(*p.OwnerLostS > 0):
 		return InvalidParam("owner_lost_s", "must be a number of seconds above 0")
 	}
-	if err := (SessionCreateParams{Name: p.Name, Tags: p.Tags}).Check(); err != nil {
+	if err := (SessionCreateParams{Name: p.Name, Tags: p.Tags, Runtime: p.Runtime}).Check(); err != nil {
 		return err
 	}
 	return checkGuest(p.OwnerID, p.SessionID)

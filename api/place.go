@@ -54,7 +54,7 @@ func PlaceKinds() []PlaceKindInfo {
 			},
 		},
 		{Kind: PlacePod, Argument: "[NAMESPACE/]POD[/CONTAINER]", Sets: []string{"pod", "namespace", "container"}, Options: []string{"context"}, Doc: "an existing pod, which TRL never removes"},
-		{Kind: PlaceTRL, Argument: "ADDRESS", Sets: []string{"address"}, Options: []string{"token_file", "ca_file", "cert_file", "key_file", "server_name", "owner_lost_s"}, Doc: "the machine of another daemon, over gRPC"},
+		{Kind: PlaceTRL, Argument: "ADDRESS", Sets: []string{"address"}, Options: []string{"token_file", "ca_file", "cert_file", "key_file", "server_name", "runtime", "owner_lost_s"}, Doc: "the machine of another daemon, over gRPC"},
 	}
 }
 
@@ -145,6 +145,8 @@ type PlaceOptions struct {
 	KeyFile  string `json:"key_file,omitempty"`
 	// ServerName is the name in the certificate of that daemon, if it is not that in the address.
 	ServerName string `json:"server_name,omitempty"`
+	// Runtime is the word of a place of that daemon, in which the session will be. Empty: its default.
+	Runtime string `json:"runtime,omitempty"`
 	// OwnerLostS is the number of seconds after which that daemon ends the session if this one does
 	// not connect to it. It is at most the setting owner_lost_s there, which is also the default.
 	OwnerLostS float64 `json:"owner_lost_s,omitempty"`

@@ -82,6 +82,8 @@ func TestParsePlace(t *testing.T) {
 		{api.PlaceSSH, api.PlaceOptions{SSHOptions: []string{"Port"}}, "must be NAME=VALUE"},
 		{api.PlaceSSH, api.PlaceOptions{Identity: "key"}, "must begin with / or ~/"},
 		{api.PlaceTRL, api.PlaceOptions{TokenFile: "token"}, "must begin with /"},
+		{api.PlaceTRL, api.PlaceOptions{Runtime: "a b"}, "params.place.runtime: \"a b\": a place is one word"},
+		{api.PlaceDocker, api.PlaceOptions{Runtime: "host"}, "params.place.runtime: a place of kind docker does not know this option"},
 		{"moon", api.PlaceOptions{}, `"moon" is not a kind of place`},
 	} {
 		if err := c.o.Check(c.kind); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -171,6 +171,11 @@ func (o PlaceOptions) checkForms() error {
 			return InvalidParam("place."+f.name, "%.200q: must begin with /; the daemon does not know the caller's directory", f.path)
 		}
 	}
+	if o.Runtime != "" {
+		if err := CheckPlaceWord(o.Runtime); err != nil {
+			return InvalidParam("place.runtime", "%s", strings.TrimPrefix(err.Error(), "params.runtime: "))
+		}
+	}
 	if o.OwnerLostS < 0 {
 		return InvalidParam("place.owner_lost_s", "must be a number of seconds above 0")
 	}

@@ -45,7 +45,7 @@ func newGuest(about About, h home) *guest {
 	}
 }
 
-// StartGuest starts the runner of a session that belongs to another daemon, in the default place of this
+// StartGuest starts the runner of a session that belongs to another daemon, in a place of this
 // one. If the owner already has such a guest, it is returned.
 func (r *Registry) StartGuest(ctx context.Context, p api.GuestStartParams) (api.GuestInfo, error) {
 	owner := api.GuestOwner{OwnerID: p.OwnerID, Owner: p.Owner, OwnerLostS: r.config.OwnerLost.Seconds()}
@@ -55,9 +55,12 @@ func (r *Registry) StartGuest(ctx context.Context, p api.GuestStartParams) (api.
 		}
 		owner.OwnerLostS = *p.OwnerLostS
 	}
-	h, _, err := r.findHome(api.SessionCreateParams{})
-	if err != nil {
-		return api.GuestInfo{}, err
+	var h home // that of the neighbour, if there is one
+	if p.Beside == "" {
+		var err error
+		if h, _, err = r.findHome(api.SessionCreateParams{Runtime: p.Runtime}); err != nil {
+			return api.GuestInfo{}, err
+		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

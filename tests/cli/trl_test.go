@@ -45,6 +45,8 @@ func TestOtherDaemon(t *testing.T) {
 		{[]string{"run", "--on", "trl:grpc://127.0.0.1:1", "true"}, "", "connection refused", 125},
 		{[]string{"run", "--on", "trl:box", "true"}, "", "grpc://127.0.0.1:7331", 125},
 		{[]string{"run", "--on", "box", "--place", "owner_lost_s=1", "true"}, "", "does not allow callers to set it", 125},
+		{[]string{"run", "--on", "trl:" + far.GRPC(t), "--place", "token_file=" + token, "--place", "runtime=host", "echo there"}, "there\n", "", 0},
+		{[]string{"run", "--on", "trl:" + far.GRPC(t), "--place", "token_file=" + token, "--place", "runtime=hots", "true"}, "", "did you mean host?", 125},
 		{[]string{"new", "work", "--on", "box"}, "s-", "", 0},
 		{[]string{"run", "-s", "work", "x=1; cd /tmp"}, "", "", 0},
 		{[]string{"run", "-s", "work", "echo $x $PWD"}, "1 /tmp\n", "", 0},

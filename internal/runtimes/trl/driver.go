@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,7 +105,7 @@ func (d *Driver) look(ctx context.Context, p *peer) (api.GuestListResult, error)
 	return list, p.explain(err)
 }
 
-// Check asks the other daemon.
+// Check asks the other daemon, also about the place there if one is named.
 func (d *Driver) Check(ctx context.Context, t session.Target) api.RuntimeCheckResult {
 	r := api.RuntimeCheckResult{Runtime: t.Word, Kind: api.PlaceTRL, Enforced: []string{}}
 	p := d.peerOf(targetOf(t.Options))
@@ -119,7 +120,32 @@ func (d *Driver) Check(ctx context.Context, t session.Target) api.RuntimeCheckRe
 		return r
 	}
 	r.Reachable, r.OS, r.Arch, r.Engine, r.Enforced = true, list.OS, list.Arch, "trl "+list.Version, list.Enforced
+	if word := t.Options.Runtime; word != "" {
+		there, err := p.checkPlace(ctx, word)
+		if err != nil {
+			there.Why = strings.TrimPrefix(err.Error(), "params.runtime: ")
+		}
+		if r.Reachable = there.Reachable; !r.Reachable {
+			r.Why = fmt.Sprintf("the daemon at %s: %s", p.target.Address, there.Why)
+			return r
+		}
+		r.OS, r.Arch, r.Enforced = there.OS, there.Arch, there.Enforced
+		if there.Engine != "" {
+			r.Engine += ", " + there.Engine
+		}
+	}
 	return r
+}
+
+// checkPlace asks the other daemon whether sessions can be created in a place of its own.
+func (p *peer) checkPlace(ctx context.Context, word string) (api.RuntimeCheckResult, error) {
+	c, release, err := p.client(ctx)
+	if err != nil {
+		return api.RuntimeCheckResult{}, err
+	}
+	defer release()
+	r, err := c.RuntimeCheck(ctx, api.RuntimeCheckParams{Runtime: word})
+	return r, p.explain(err)
 }
 
 // Open asks the other daemon whether it takes guests. It makes nothing there.
@@ -131,7 +157,7 @@ func (d *Driver) Open(ctx context.Context, o remote.Opening) (remote.Site, error
 		return nil, err
 	}
 	p.use()
-	return &site{driver: d, peer: p, rec: record{target: t, Daemon: list.DaemonID, OS: list.OS, Arch: list.Arch}}, nil
+	return &site{driver: d, peer: p, rec: record{target: t, Runtime: o.Target.Options.Runtime, Daemon: list.DaemonID, OS: list.OS, Arch: list.Arch}}, nil
 }
 
 // Restore returns the place of a record.

@@ -1,10 +1,12 @@
 package trl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -15,13 +17,17 @@ import (
 // record describes a place to a later daemon. It has the names of files with secrets, but no secret.
 type record struct {
 	target
+	// Runtime is the word of a place of the other daemon; empty for its default.
+	Runtime string `json:"runtime,omitempty"`
 	// Daemon identifies the other daemon: another one at the same address does not have the session.
 	Daemon string `json:"daemon"`
 	OS     string `json:"os,omitempty"`
 	Arch   string `json:"arch,omitempty"`
+	// There is the place as the other daemon sees it; nil before the guest was started.
+	There *api.PlaceInfo `json:"there,omitempty"`
 }
 
-// site is another daemon, which has the runners of sessions.
+// site is another daemon, which has the runners of sessions. Nothing of it changes once Start returned.
 type site struct {
 	driver *Driver
 	peer   *peer
@@ -39,9 +45,15 @@ func (s *site) Record() json.RawMessage {
 	return text
 }
 
-// Info describes the place to callers.
+// Info describes the place to callers: the other daemon, and there the container, machine or pod.
 func (s *site) Info() api.PlaceInfo {
-	return api.PlaceInfo{Kind: api.PlaceTRL, Address: s.rec.Address, OS: s.rec.OS, Arch: s.rec.Arch}
+	info := api.PlaceInfo{OS: s.rec.OS, Arch: s.rec.Arch}
+	if there := s.rec.There; there != nil {
+		info = *there
+		info.OS, info.Arch = cmp.Or(there.OS, s.rec.OS), cmp.Or(there.Arch, s.rec.Arch)
+	}
+	info.Kind, info.Address = api.PlaceTRL, s.rec.Address
+	return info
 }
 
 // Remove does nothing: the other daemon is not removed.
@@ -61,11 +73,29 @@ func (s *site) Start(ctx context.Context, about session.About, beside string) (r
 	if s.rec.OwnerLostS > 0 {
 		p.OwnerLostS = &s.rec.OwnerLostS
 	}
-	if _, err := c.GuestStart(ctx, p); err != nil {
-		return remote.Report{}, s.peer.explain(err)
+	if beside == "" {
+		p.Runtime = s.rec.Runtime
+	}
+	guest, err := c.GuestStart(ctx, p)
+	if err != nil {
+		return remote.Report{}, s.refused(s.peer.explain(err))
+	}
+	if beside == "" {
+		s.rec.There = &guest.Place
 	}
 	// The other daemon knows the process; here it only says that there is one.
 	return remote.Report{Dir: about.SessionID, PID: 1}, nil
+}
+
+// refused makes an error about the place there one about the option that names it.
+func (s *site) refused(err error) error {
+	var e *api.Error
+	if s.rec.Runtime == "" || !errors.As(err, &e) || e.Details["field"] != "runtime" {
+		return err
+	}
+	refused := api.InvalidParam("place.runtime", "the daemon at %s: %s", s.rec.Address, strings.TrimPrefix(e.Message, "params.runtime: "))
+	refused.Code = e.Code // FORBIDDEN, if its configuration forbids the place
+	return refused
 }
 
 // Connect connects to the runner of a guest.

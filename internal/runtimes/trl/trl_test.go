@@ -127,9 +127,15 @@ func TestRestore(t *testing.T) {
 			t.Errorf("%s: restored %+v", text, s)
 		}
 	}
-	const record = `{"address":"grpc://a:1","token_file":"/t","owner_lost_s":60,"daemon":"d-you","os":"linux","arch":"arm64"}`
-	s, err := d.Restore([]byte(record))
-	if err != nil || string(s.Record()) != record || s.ID() != "d-you" || s.Info() != (api.PlaceInfo{Kind: api.PlaceTRL, Address: "grpc://a:1", OS: "linux", Arch: "arm64"}) {
-		t.Errorf("%+v, %v", s, err)
+	for record, want := range map[string]api.PlaceInfo{
+		`{"address":"grpc://a:1","token_file":"/t","owner_lost_s":60,"daemon":"d-you","os":"linux","arch":"arm64"}`: {Kind: api.PlaceTRL, Address: "grpc://a:1", OS: "linux", Arch: "arm64"},
+		`{"address":"grpc://a:1","runtime":"docker:i","daemon":"d-you","os":"darwin","arch":"arm64","there":{"kind":"docker","container":"c","image":"i","os":"linux"}}`: {
+			Kind: api.PlaceTRL, Address: "grpc://a:1", Container: "c", Image: "i", OS: "linux", Arch: "arm64",
+		},
+	} {
+		s, err := d.Restore([]byte(record))
+		if err != nil || string(s.Record()) != record || s.ID() != "d-you" || s.Info() != want {
+			t.Errorf("%s: %+v, %v", record, s, err)
+		}
 	}
 }

@@ -494,6 +494,8 @@ export interface PlaceOptions {
   key_file?: string;
   /** The name in the certificate of that daemon, if it is not that in the address. */
   server_name?: string;
+  /** The word of a place of that daemon, in which the session will be. Empty: its default. */
+  runtime?: string;
   /**
    * The number of seconds after which that daemon ends the session if this one does not connect to
    * it. It is at most the setting owner_lost_s there, which is also the default.
@@ -528,6 +530,8 @@ export interface GuestStartParams {
   kind?: SessionKind;
   /** tags of the session */
   tags?: string[];
+  /** The word for the place of the session, as in session.create. Empty: the default. */
+  runtime?: string;
   /** Another guest of the owner, in whose container, pod or machine the new one will be. */
   beside?: string;
   /**

@@ -597,6 +597,9 @@ class PlaceOptions(TypedDict, total=False):
     server_name: str
     """The name in the certificate of that daemon, if it is not that in the address."""
 
+    runtime: str
+    """The word of a place of that daemon, in which the session will be. Empty: its default."""
+
     owner_lost_s: float
     """The number of seconds after which that daemon ends the session if this one does not connect
     to it. It is at most the setting owner_lost_s there, which is also the default.
@@ -644,6 +647,9 @@ class GuestStartParams(_GuestStartParams, total=False):
 
     tags: list[str]
     """tags of the session"""
+
+    runtime: str
+    """The word for the place of the session, as in session.create. Empty: the default."""
 
     beside: str
     """Another guest of the owner, in whose container, pod or machine the new one will be."""
