@@ -165,6 +165,37 @@ func TestNoDaemonComes(t *testing.T) {
 	}
 }
 
+// A session whose directory was removed ends if it has no daemon, also while a program runs in it: no daemon could
+// connect.
+func TestDirectoryIsRemoved(t *testing.T) {
+	was := limits
+	defer func() { limits = was }()
+	limits.IdleTimeoutS, limits.RetentionS = 0.05, 1000
+	for _, p := range []api.SessionCreateParams{
+		{Kind: api.KindProgram, Command: []string{"sh", "-c", "sleep 1000 & wait"}},
+		{Kind: api.KindTerminal, Command: []string{"sleep", "1000"}},
+		{Shell: "sh"},
+	} {
+		d := start(t, p)
+		pid := d.details().ShellPID
+		if p.Shell != "" {
+			d.run("sleep 1000 &")
+		}
+		// Twice the time in which a look would end it: its daemon is there.
+		if err := os.RemoveAll(d.dir); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Duration(limits.IdleTimeoutS*float64(time.Second)))
+		if d.details().State == api.SessionTerminated || !alive(pid) {
+			t.Errorf("%s: it ended with its daemon there", p.Kind)
+		}
+		d.leave()
+		if err := d.cmd.Wait(); err != nil || alive(pid) || exists(d.dir) {
+			t.Errorf("%s: the runner ended with %v, its program lives: %v", p.Kind, err, alive(pid))
+		}
+	}
+}
+
 // A daemon of the version before works with this runner.
 func TestOlderDaemon(t *testing.T) {
 	d := launch(t)

@@ -3,7 +3,9 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"sync/atomic"
 	"time"
@@ -161,7 +163,7 @@ func (r *Runner) hasDaemon() bool {
 const firstDaemonTimeout = 30 * time.Second
 
 // left is called when a daemon has disconnected. A session that was not created yet ends. A created one
-// waits for the next daemon, up to its idle timeout.
+// waits for the next daemon, up to its idle timeout, and as long as a daemon can find it.
 func (r *Runner) left(p *peer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,9 +180,7 @@ func (r *Runner) left(p *peer) {
 		go r.linger(r.ending)
 		return
 	}
-	if idle := r.idleTimeoutLocked(); idle > 0 {
-		r.loneTimer = time.AfterFunc(idle, r.lone)
-	}
+	r.loneTimer = time.AfterFunc(r.lonePauseLocked(), r.lone)
 }
 
 // idleTimeoutLocked is the idle timeout of this session.
@@ -191,9 +191,22 @@ func (r *Runner) idleTimeoutLocked() time.Duration {
 	return seconds(r.params.Limits.IdleTimeoutS)
 }
 
-// lone ends a session that has been idle for its idle timeout without a daemon.
+// lonePauseLocked is how long a runner without a daemon waits before it looks whether its session must
+// end: the idle timeout, or an hour.
+func (r *Runner) lonePauseLocked() time.Duration {
+	if idle := r.idleTimeoutLocked(); idle > 0 {
+		return idle
+	}
+	return time.Hour
+}
+
+// lone ends a session without a daemon that has been idle for its idle timeout, and one whose directory
+// was removed, with the socket in it: no daemon could connect to it any more, and its processes would
+// stay permanently.
 func (r *Runner) lone() {
 	others := r.hasOthers()
+	_, err := os.Stat(r.cfg.Dir)
+	lost := errors.Is(err, fs.ErrNotExist)
 	r.mu.Lock()
 	idle := r.idleTimeoutLocked()
 	rest := idle - time.Since(r.activity)
@@ -201,16 +214,21 @@ func (r *Runner) lone() {
 		r.mu.Unlock()
 		return
 	}
-	if r.current != nil || len(r.parallel) > 0 || others {
-		rest = idle
+	if idle <= 0 || r.current != nil || len(r.parallel) > 0 || others {
+		rest = r.lonePauseLocked()
 	}
-	if rest > 0 {
+	if rest > 0 && !lost {
 		r.loneTimer.Reset(rest)
 		r.mu.Unlock()
 		return
 	}
+	r.unwanted = r.unwanted || lost // no daemon can fetch what is left
 	r.mu.Unlock()
-	r.destroy(link.DestroyParams{Cause: "idle time-out, with no daemon there"}, true)
+	cause := "idle time-out, with no daemon there"
+	if lost {
+		cause = "its directory was removed, and no daemon can connect to it"
+	}
+	r.destroy(link.DestroyParams{Cause: cause}, true)
 }
 
 // hello introduces the runner to a daemon whose protocol it speaks.
