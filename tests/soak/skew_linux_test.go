@@ -3,9 +3,6 @@ package soak_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,38 +11,10 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// protocol5 is the last commit whose runners speak protocol 5.
-const protocol5 = "4658d775e777d87fa068e64634f7c13d894a2aac"
-
-// before builds the trl of protocol5.
-func before(t *testing.T) string {
-	t.Helper()
-	if exec.Command("git", "cat-file", "-e", protocol5+"^{commit}").Run() != nil {
-		fmt.Fprintln(os.Stderr, "SKIPPED: the history is not there; runners of the version before are not tested")
-		t.SkipNow()
-	}
-	dir := t.TempDir()
-	build := exec.Command("sh", "-c", "mkdir src && git -C \"$0\" archive "+protocol5+" | tar x -C src && cd src && go build -o .. ./cmd/trl ./cmd/trl-runner", root(t))
-	build.Dir = dir
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %s\n%s", err, out)
-	}
-	return filepath.Join(dir, "trl")
-}
-
-func root(t *testing.T) string {
-	t.Helper()
-	out, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
-}
-
 // TestVersionSkew: a new daemon goes on with the runners of the version before, and a
 // daemon of the version before with new runners.
 func TestVersionSkew(t *testing.T) {
-	old := before(t)
+	old := trltest.Older(t)
 	for name, c := range map[string]struct{ first, second string }{
 		"old runner, new daemon": {old, trltest.Binary(t)},
 		"new runner, old daemon": {trltest.Binary(t), old},
@@ -92,7 +61,7 @@ func TestVersionSkew(t *testing.T) {
 // TestRecordedTerminalOfAnotherVersion: a daemon goes on with the recorded terminal of the version
 // before or after it: it reads its output and its recording, and ends it.
 func TestRecordedTerminalOfAnotherVersion(t *testing.T) {
-	old := before(t)
+	old := trltest.Older(t)
 	for name, c := range map[string]struct{ first, second string }{
 		"old runner, new daemon": {old, trltest.Binary(t)},
 		"new runner, old daemon": {trltest.Binary(t), old},

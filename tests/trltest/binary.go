@@ -53,11 +53,15 @@ var Plain = sync.OnceValues(func() (string, error) {
 // Static returns the path of a trl whose runner needs no libraries, so that it runs in any container;
 // trl-kube stands beside both. The flags are those of `make build`, which has compiled the packages.
 var Static = sync.OnceValues(func() (string, error) {
-	return build("static", []string{"CGO_ENABLED=0"}, []string{"-buildvcs=false", "-trimpath", "-ldflags=-s -w"}, "./cmd/trl", "./cmd/trl-runner", "./cmd/trl-kube")
+	return build("static", []string{"CGO_ENABLED=0"}, staticFlags, staticPrograms...)
 })
 
-// build makes programs and puts them into a directory named after their contents: those of
-// a test that still runs are never overwritten. It returns the path of the first.
+var (
+	staticFlags    = []string{"-buildvcs=false", "-trimpath", "-ldflags=-s -w"}
+	staticPrograms = []string{"./cmd/trl", "./cmd/trl-runner", "./cmd/trl-kube"}
+)
+
+// build makes programs of this tree.
 func build(set string, env, flags []string, packages ...string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -66,8 +70,14 @@ func build(set string, env, flags []string, packages ...string) (string, error) 
 	if err := touchSources(root); err != nil {
 		return "", err
 	}
+	return buildIn(root, fmt.Sprintf("%s-%x", set, sha256.Sum256([]byte(root)))[:20], env, flags, packages...)
+}
+
+// buildIn makes programs of a tree in the directory stage, and puts them into one named after their contents: those of
+// a test that still runs are never overwritten. It returns the path of the first.
+func buildIn(root, stage string, env, flags []string, packages ...string) (string, error) {
 	base := filepath.Join(os.TempDir(), "trltest-"+strconv.Itoa(os.Getuid()))
-	stage := filepath.Join(base, fmt.Sprintf("%s-%x", set, sha256.Sum256([]byte(root)))[:20])
+	stage = filepath.Join(base, stage)
 	if err := os.MkdirAll(stage, 0o700); err != nil {
 		return "", err
 	}
