@@ -6,7 +6,15 @@ cd "$(dirname "$0")/.."
 export TRL_TEST_BIN="$PWD/bin/trl" TRL_TEST_AGENT="$PWD/build/fakeagent"
 CGO_ENABLED=0 go build -trimpath -o "$TRL_TEST_AGENT" ./tests/dialogue/fakeagent
 
-# npm_test DIRECTORY installs what its lock file says, if that changed, and runs its tests.
+# Sessions in containers are tested with a Docker engine of the tests' own, unless one is given.
+docker=env
+if [ "$(uname)" = Linux ] && [ -z "${TRL_TEST_IMAGE:-}" ]; then
+	docker="$PWD/build/withdocker"
+	go build -o "$docker" ./tests/withdocker
+fi
+
+# npm_test DIRECTORY [PREFIX] installs what its lock file says, if that changed, and runs its tests, below the
+# program PREFIX if it is given.
 npm_test() {
 	echo "== npm test in $1"
 	(
@@ -14,13 +22,13 @@ npm_test() {
 		if ! [ node_modules/.package-lock.json -nt package-lock.json ]; then
 			npm ci --ignore-scripts --no-audit --no-fund --prefer-offline
 		fi
-		npm test
+		"${2:-env}" npm test
 	)
 }
 
 packages=
 if command -v npm >/dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
-	npm_test sdk/typescript
+	npm_test sdk/typescript "$docker"
 	npm_test tests/mcp
 	packages=node
 else
@@ -34,7 +42,7 @@ if python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))
 		build/python/bin/pip install -q --disable-pip-version-check -r sdk/python/requirements-dev.txt
 		touch build/python/ready
 	fi
-	(cd sdk/python && ../../build/python/bin/mypy && ../../build/python/bin/pytest -q)
+	(cd sdk/python && ../../build/python/bin/mypy && "$docker" ../../build/python/bin/pytest -q)
 	packages="$packages python"
 else
 	echo "SKIPPED: Python 3.10 or newer with venv is not here; the Python SDK is not tested"

@@ -94,7 +94,7 @@ const Waits = "github.com/trl-dev/trl/internal/runtimes/docker/dockertest.(*Engi
 // Exit ends the shared engine and this process. It is the last call of TestMain.
 func Exit(status int) {
 	if e := shared.engine; e != nil {
-		if err := e.stop(); err != nil {
+		if err := e.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "dockertest:", err)
 			status = max(status, 1)
 		}
@@ -109,8 +109,8 @@ func Shared(t testing.TB) *Engine {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.engine == nil && shared.why == nil {
-		if shared.why = possible(); shared.why == nil {
-			e, err := start()
+		if shared.why = Possible(); shared.why == nil {
+			e, err := Start()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,23 +126,23 @@ func Shared(t testing.TB) *Engine {
 // New returns an engine for one test.
 func New(t *testing.T, flags ...string) *Engine {
 	t.Helper()
-	if err := possible(); err != nil {
+	if err := Possible(); err != nil {
 		t.Skipf("SKIPPED: no Docker engine can be started here (%v): its restarts are not tested", err)
 	}
-	e, err := start(flags...)
+	e, err := Start(flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := e.stop(); err != nil {
+		if err := e.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
 	return e
 }
 
-// possible says why no engine can be started here.
-func possible() error {
+// Possible says why no engine can be started here.
+func Possible() error {
 	if os.Getuid() != 0 {
 		return errors.New("dockerd needs root")
 	}
@@ -157,7 +157,8 @@ func possible() error {
 	return nil
 }
 
-func start(flags ...string) (*Engine, error) {
+// Start starts an engine, with its images. The caller stops it.
+func Start(flags ...string) (*Engine, error) {
 	dir, err := os.MkdirTemp("", "trl-docker")
 	if err != nil {
 		return nil, err
@@ -183,7 +184,7 @@ func start(flags ...string) (*Engine, error) {
 		err = e.images()
 	}
 	if err != nil {
-		return nil, errors.Join(err, e.stop())
+		return nil, errors.Join(err, e.Stop())
 	}
 	return e, nil
 }
@@ -248,8 +249,8 @@ func (e *Engine) lastWords() string {
 // the engine.
 func (e *Engine) Down(sig syscall.Signal) { e.dockerd.end(sig) }
 
-// stop ends the engine with all containers, and removes what it left.
-func (e *Engine) stop() error {
+// Stop ends the engine with all containers, and removes what it left.
+func (e *Engine) Stop() error {
 	if list, err := e.ContainerList(context.Background(), client.ContainerListOptions{All: true}); err == nil {
 		for _, c := range list.Items {
 			_, _ = e.ContainerRemove(context.Background(), c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
