@@ -336,17 +336,33 @@ func TestExistingContainer(t *testing.T) {
 			}
 		})
 	}
-	t.Run("no directory", func(t *testing.T) {
-		b := newBench(t, e)
-		s, err := b.d.Open(t.Context(), b.opening(api.PlaceContainer, api.PlaceOptions{Container: b.foreign(dockertest.Busybox, yes)}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		path, err := s.(remote.Machine).Install(t.Context(), func(api.PlaceProgress) {})
-		if !errors.Is(err, api.ErrRuntimeUnavailable) || !strings.Contains(err.Error(), "/tmp: ") || !strings.Contains(err.Error(), "mount a tmpfs with the option exec") {
-			t.Errorf("%q, %v", path, err)
-		}
-	})
+	// Where the runner has no room, the error says why each directory is of no use, and nothing is left.
+	for _, c := range []struct{ name, tmp, want string }{
+		{"no directory", "", "/tmp: "},
+		{"full disk", "exec,size=64k", "No space left on device"},
+		{"noexec", "noexec", "Permission denied"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, e)
+			opened, err := b.d.Open(t.Context(), b.opening(api.PlaceContainer, api.PlaceOptions{Container: b.foreign(dockertest.Busybox, func(config *container.Config, h *container.HostConfig) {
+				yes(config, h)
+				if c.tmp != "" {
+					h.Tmpfs = map[string]string{"/tmp": c.tmp}
+				}
+			})}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := opened.(remote.Machine)
+			path, err := s.Install(t.Context(), func(api.PlaceProgress) {})
+			if !errors.Is(err, api.ErrRuntimeUnavailable) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "mount a tmpfs with the option exec") {
+				t.Errorf("%q, %v", path, err)
+			}
+			if left := sh(t, s, "find /tmp /run /var/tmp /dev/shm -name '*trl*' 2>/dev/null; true"); left != "" {
+				t.Errorf("left: %s", left)
+			}
+		})
+	}
 	t.Run("not running", func(t *testing.T) {
 		b := newBench(t, e)
 		id := b.foreign(dockertest.Busybox, nil)

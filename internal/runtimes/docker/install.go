@@ -106,8 +106,9 @@ func (i *installation) through(ctx context.Context, dir string) (string, error) 
 	}, "user-"+i.user)
 	path := own + "/" + i.program.FileName()
 	const check = `[ -d "$1" ] && [ -O "$1" ] && [ ! -L "$1" ] || { echo "$1 belongs to another user" >&2; exit 1; }; [ -f "$2" ] || exit 1; exec "$2" check "$3"`
+	// The directory is removed again where it is empty: the disk is full, or may have no programs.
 	const write = `umask 077; [ -d "$1" ] || mkdir "$1" || exit 1; [ -O "$1" ] && [ ! -L "$1" ] || { echo "$1 belongs to another user" >&2; exit 1; }
-cat >"$2.new" && chmod 700 "$2.new" && mv -f "$2.new" "$2" || { rm -f "$2.new"; exit 1; }`
+cat >"$2.new" && chmod 700 "$2.new" && "$2.new" check "$3" && mv -f "$2.new" "$2" || { rm -f "$2.new"; rmdir "$1" 2>/dev/null; exit 1; }`
 	if i.tell(ctx, nil, "sh", "-c", check, "sh", own, path, i.program.SHA256) == nil {
 		return path, nil
 	}
@@ -116,10 +117,7 @@ cat >"$2.new" && chmod 700 "$2.new" && mv -f "$2.new" "$2" || { rm -f "$2.new"; 
 		return "", err
 	}
 	defer content.Close()
-	if err := i.tell(ctx, content, "sh", "-c", write, "sh", own, path); err != nil {
-		return "", err
-	}
-	return path, i.tell(ctx, nil, "sh", "-c", check, "sh", own, path, i.program.SHA256)
+	return path, i.tell(ctx, content, "sh", "-c", write, "sh", own, path, i.program.SHA256)
 }
 
 // tell runs a program in the container to its end. The error quotes what it said.

@@ -30,10 +30,9 @@ for d; do
   [ -d "$d" ] || mkdir "$d" 2>/dev/null || continue
   [ -O "$d" ] || [ "$d" = ` + op.RunnerDir + ` ] || continue
   t="$d/.$0.$$"
-  { printf '#!/bin/sh\nexit 0\n' >"$t" && chmod 755 "$t"; } 2>/dev/null || continue
-  "$t" 2>/dev/null || { rm -f "$t"; continue; }
+  { printf '#!/bin/sh\nexit 0\n' >"$t" && chmod 755 "$t" && "$t"; } 2>/dev/null || { rm -f "$t"; rmdir "$d"; continue; } 2>/dev/null
   cat >"$t" && "$t" check "$sum" >/dev/null && mv -f "$t" "$d/$0" && echo "$d/$0" && exit 0
-  rm -f "$t"; cat >/dev/null; exit 1
+  rm -f "$t"; rmdir "$d" 2>/dev/null; cat >/dev/null; exit 1
 done
 echo "no directory is writable and allows programs to be started; looked at $*" >&2; cat >/dev/null; exit 1`
 )
@@ -147,11 +146,15 @@ func noShell(err error) bool {
 // platform reads what uname -sm prints.
 func platform(text string) (goos, goarch string, err error) {
 	system, machine, _ := strings.Cut(strings.TrimSpace(text), " ")
-	goarch, ok := map[string]string{"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}[machine]
-	if !ok || system == "" {
+	switch machine {
+	case "":
 		return "", "", api.Errorf(api.CodeRuntimeUnavailable, "kubernetes: the pod does not tell its system: uname prints %.80q", text)
+	case "x86_64":
+		machine = "amd64"
+	case "aarch64":
+		machine = "arm64"
 	}
-	return strings.ToLower(system), goarch, nil
+	return strings.ToLower(system), machine, nil
 }
 
 // counter reports how much of a copy is done, at most a hundred times.

@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -174,12 +176,29 @@ func TestInstallNowhere(t *testing.T) {
 			if !errors.Is(err, api.ErrRuntimeUnavailable) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%q, %v", path, err)
 			}
-			p := testkit.Must(site.Exec(t.Context(), []string{"/bin/sh", "-c", "find /run /var /tmp -name '*trl-runner-*' 2>/dev/null; exit 0"}))(t)
+			p := testkit.Must(site.Exec(t.Context(), []string{"/bin/sh", "-c", "find /run /var /tmp /dev/shm -name '*trl-runner*' 2>/dev/null; exit 0"}))(t)
 			left, _ := io.ReadAll(p)
 			if exit, err := p.Wait(); err != nil || exit.Status != 0 || len(left) > 0 {
 				t.Errorf("left: %q, %+v, %v", left, exit, err)
 			}
 		})
+	}
+}
+
+// TestWrongArchitecture: a pod for which there is no runner gets an error that names its platform. Where the
+// cluster does not tell the platform, the pod does.
+func TestWrongArchitecture(t *testing.T) {
+	cluster, d := clustertest.Start(t), newDriver(t)
+	site := open(t, d, 30, target(api.PlacePod, api.PlaceOptions{Pod: cluster.Pod(t)}))
+	as := func(arch string) remote.Machine {
+		told := regexp.MustCompile(`"arch":"[a-z0-9]*"`).ReplaceAll(site.Record(), []byte(`"arch":"`+arch+`"`))
+		return testkit.Must(d.Restore(told))(t).(remote.Machine)
+	}
+	_, err := as("s390x").Install(t.Context(), func(api.PlaceProgress) {})
+	testkit.WantError(t, err, api.CodeRuntimeUnavailable, "no runner for linux/s390x")
+	unknown := as("")
+	if _, err := unknown.Install(t.Context(), func(api.PlaceProgress) {}); err != nil || unknown.Info().Arch != runtime.GOARCH {
+		t.Errorf("%+v, %v", unknown.Info(), err)
 	}
 }
 
