@@ -33,6 +33,9 @@ func (*Group) Active() bool { return false }
 // Observe does nothing.
 func (*Group) Observe() {}
 
+// Observes reports false.
+func (*Group) Observes() bool { return false }
+
 // Watch does nothing.
 func (*Group) Watch() {}
 

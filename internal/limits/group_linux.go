@@ -149,6 +149,13 @@ func (g *Group) Observe() {
 	}
 }
 
+// Observes reports whether Observe was called: groups of commands then count nothing themselves.
+func (g *Group) Observes() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.seen != nil
+}
+
 // Watch makes groups that count what a command uses, where its session has limits.
 func (g *Group) Watch() {
 	g.parent.mu.Lock()

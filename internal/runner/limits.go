@@ -407,7 +407,11 @@ func (b *beside) measure(out *api.ExecOutcome) {
 	u.ThrottledMS = max(now.ThrottledMS, 0) + session.ThrottledMS - b.before.ThrottledMS
 	u.ForksRefused = now.ForksRefused + session.ForksRefused - b.before.ForksRefused
 	out.Limits = b.limits
-	b.runner.noteOOM(out, 0, now.OOMKills, session.MemoryLimit, now.MemoryLimit)
+	kills := int64(0) // of the container, whose other commands count too
+	if b.runner.group.Observes() {
+		kills = session.OOMKills - b.before.OOMKills
+	}
+	b.runner.noteOOM(out, kills, now.OOMKills, session.MemoryLimit, now.MemoryLimit)
 }
 
 // measureProgram completes the outcome of the program of a session.

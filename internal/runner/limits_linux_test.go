@@ -93,6 +93,43 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
+// TestLimitsOfThePlace: where the place enforces the limits, as a container does, outcomes report what its
+// cgroup counts.
+func TestLimitsOfThePlace(t *testing.T) {
+	const most = 256 << 20 // for the runner too
+	var place *bounds.Group
+	t.Cleanup(func() { // after the end of the runner
+		if err := place.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	d := launch(t)
+	place = bounds.NewGroup("place-"+d.id, nil)
+	if _, err := place.Set(api.LimitMemory, most); err != nil {
+		t.Skipf("NO LIMITS TESTED: %s", err)
+	}
+	if err := place.Adopt(d.cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	limit := api.EnforcedLimit{Limit: api.LimitMemory, Mechanism: "docker"}
+	var details link.SessionDetails
+	_, err := d.conn.Call(t.Context(), link.Create.With(&link.CreateParams{
+		SessionID: d.id, Params: api.SessionCreateParams{Shell: "bash", Limits: &api.Limits{MemoryBytes: ptr(int64(most))}}, Limits: limits,
+		BaseEnv: map[string]string{"PATH": os.Getenv("PATH")}, Required: []string{api.LimitMemory}, Enforced: []api.EnforcedLimit{limit},
+	}, nil, &details))
+	if err != nil || len(details.Limits.Enforced) != 1 || details.Limits.Enforced[0] != limit {
+		t.Fatalf("%+v, %v", details.Limits, err)
+	}
+	for _, p := range []api.ExecParams{{Command: fill(600)}, {Argv: []string{"perl", "-e", `$x = "x" x (600 << 20)`}}} {
+		if _, oc := d.runText(p); !oc.OOMKilled || oc.OOM.LimitBytes != most || oc.ExitCode != 137 {
+			t.Errorf("%v: %+v, %+v", p, oc, oc.OOM)
+		}
+		if _, oc := d.runText(api.ExecParams{Argv: []string{"true"}}); oc.OOMKilled {
+			t.Errorf("a later command reports it again: %+v", oc.OOM)
+		}
+	}
+}
+
 func fileHas(path, text string) bool {
 	got, _ := os.ReadFile(path)
 	return strings.Contains(string(got), text)

@@ -62,6 +62,11 @@ func TestPlaces(t *testing.T) {
 			}
 		})
 		p.destroy(first)
+		p.Run("limits", p.limits)
+		p.Run("older", p.older)
+		if p.name == "docker" {
+			p.Run("from afar", p.fromAfar)
+		}
 		p.Run("examples", p.examples)
 		p.Run("cycles", p.cycles)
 	})
