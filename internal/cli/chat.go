@@ -272,9 +272,7 @@ func (r *chatRun) params() (api.DialogueCreateParams, error) {
 		return p, err
 	}
 	p.LifetimeS = f.limits.lifetime.Value
-	var session api.SessionCreateParams
-	f.limits.resources.fill(&session)
-	p.Limits, p.LimitsMode = session.Limits, session.LimitsMode
+	p.Limits, p.LimitsMode = f.limits.resources.limits()
 	if !f.keep { // if trl is killed, the agent must not go on without a user
 		p.LingerS = new(60.0)
 	} else if idle := f.limits.idleTimeout.Value; idle != nil && *idle > 0 {

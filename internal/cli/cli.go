@@ -134,7 +134,7 @@ func (a *app) commands() []named {
 	return []named{
 		{"run", a.runCommand}, {"start", a.startCommand}, {"logs", a.logsCommand}, {"wait", a.waitCommand},
 		{"input", a.inputCommand}, {"signal", a.signalCommand}, {"cancel", a.cancelCommand}, {"ps", a.psCommand}, {"events", a.eventsCommand}, {"top", a.topCommand},
-		{"new", a.newCommand}, {"ls", a.lsCommand}, {"info", a.infoCommand}, {"rename", a.renameCommand},
+		{"new", a.newCommand}, {"ls", a.lsCommand}, {"info", a.infoCommand}, {"rename", a.renameCommand}, {"set", a.setCommand},
 		{"kill", a.killCommand}, {"runtimes", a.runtimesCommand},
 		{"attach", a.attachCommand}, {"send", a.sendCommand}, {"screen", a.screenCommand}, {"resize", a.resizeCommand},
 		{"record", a.recordCommand}, {"play", a.playCommand}, {"export", a.exportCommand},

@@ -76,6 +76,14 @@ func (a *app) completeSessions(cmd *cobra.Command, _ []string, prefix string) ([
 	return a.completeSome(cmd, prefix, func(api.SessionInfo) bool { return true })
 }
 
+// completeSession offers sessions for the first argument alone.
+func (a *app) completeSession(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeSessions(cmd, args, prefix)
+}
+
 // completeSome offers the wanted sessions.
 func (a *app) completeSome(cmd *cobra.Command, prefix string, wanted func(api.SessionInfo) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var list []cobra.Completion

@@ -292,7 +292,7 @@ func (r *run) checkLimits(api.SessionInfo) error {
 		return nil
 	}
 	return ui.WithHint(fmt.Errorf("session %q: already exists; %s is for a new one", r.flags.session, name),
-		"leave out %s; `trl call session.set` changes the limits of a session", name)
+		"leave out %s; `trl set` changes the limits of a session", name)
 }
 
 // checkPlace rejects a place that is not that of the existing session.

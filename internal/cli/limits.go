@@ -55,11 +55,20 @@ func (f *resourceFlags) register(flags *pflag.FlagSet, who string) {
 	flags.BoolVar(&f.bestEffort, "best-effort", false, "go on without a limit or isolation that cannot be enforced")
 }
 
-// fill limits a session.
+// fill limits a new session.
 func (f *resourceFlags) fill(p *api.SessionCreateParams) {
-	if l := (api.Limits{MemoryBytes: f.memory.value, CPUs: f.cpus.value, Pids: f.pids.value}); !l.IsZero() {
-		p.Limits, p.LimitsMode = &l, f.limitsMode()
+	if l, mode := f.limits(); l != nil {
+		p.Limits, p.LimitsMode = l, mode
 	}
+}
+
+// limits returns the limits of a session; nil for none.
+func (f *resourceFlags) limits() (*api.Limits, api.LimitsMode) {
+	l := api.Limits{MemoryBytes: f.memory.value, CPUs: f.cpus.value, Pids: f.pids.value}
+	if l.IsZero() {
+		return nil, ""
+	}
+	return &l, f.limitsMode()
 }
 
 // commandLimits returns the limits of a command; nil for none.

@@ -205,18 +205,25 @@ func (a *app) createSession(ctx context.Context, c *client.Client, p api.Session
 	defer a.showSteps(ctx, c, p.CreateID)()
 	info, err := c.SessionCreate(ctx, p)
 	if err == nil && (p.Limits != nil && p.LimitsMode == api.LimitsBestEffort || p.Isolation != nil && p.IsolationMode == api.LimitsBestEffort) {
-		if details, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: info.SessionID}); err == nil {
-			if details.Limits != nil {
-				a.reportLimits(&details.Limits.LimitReport)
-			}
-			if details.Isolation != nil {
-				for _, u := range details.Isolation.NotEnforced {
-					a.Stderr.Linef("trl: isolation of %s: not enforced: %s", u.Aspect, u.Reason)
-				}
-			}
-		}
+		a.reportEnforcement(ctx, c, info.SessionID)
 	}
 	return info, err
+}
+
+// reportEnforcement prints which limits and which isolation of a session are not in force.
+func (a *app) reportEnforcement(ctx context.Context, c *client.Client, id string) {
+	details, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: id})
+	if err != nil {
+		return
+	}
+	if details.Limits != nil {
+		a.reportLimits(&details.Limits.LimitReport)
+	}
+	if details.Isolation != nil {
+		for _, u := range details.Isolation.NotEnforced {
+			a.Stderr.Linef("trl: isolation of %s: not enforced: %s", u.Aspect, u.Reason)
+		}
+	}
 }
 
 // showSteps shows the slow steps of a creation until the function that it returns is called: on a

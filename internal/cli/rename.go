@@ -33,12 +33,7 @@ session has is an error.`,
 				return nil
 			})
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return a.completeSessions(cmd, args, prefix)
-		},
+		ValidArgsFunction: a.completeSession,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the session as JSON")
 	return cmd

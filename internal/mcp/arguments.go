@@ -40,6 +40,7 @@ var otherNames = map[string][]string{
 	"id": {"exec_id", "session", "dialogue"}, "name": {"session"}, "input": {"text", "stdin"}, "data": {"text"},
 	"timeout": {"timeout_s"}, "timeout_ms": {"timeout_s"}, "environment": {"env"}, "pattern": {"match", "grep"}, "regex": {"match", "grep"},
 	"message": {"text", "prompt"}, "task": {"prompt"}, "prompt": {"text"}, "limit": {"max_bytes"},
+	"isolation": {"isolate"}, "profile": {"isolate"}, "sandbox": {"isolate"}, "memory": {"memory_bytes"}, "cpu": {"cpus"}, "processes": {"pids"},
 }
 
 // checkArguments refuses arguments that a tool does not have, with a suggestion that the SDK's own

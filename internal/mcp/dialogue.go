@@ -28,8 +28,10 @@ type dialogueStartInput struct {
 	Name    string              `json:"name,omitempty" jsonschema:"it then outlives this connection"`
 	Remote  *api.DialogueRemote `json:"remote,omitempty" jsonschema:"another TRL that runs it, such as grpcs://box:7331; files are here"`
 	Runtime string              `json:"runtime,omitempty" jsonschema:"place, as in run"`
+	Isolate string              `json:"isolate,omitempty" jsonschema:"workspace or read-only"`
 	Resume  string              `json:"resume,omitempty" jsonschema:"an ended dialogue, or the agent's own id of a conversation"`
 	dialogueSettings
+	limitsInput
 	TimeoutS float64 `json:"timeout_s,omitempty" jsonschema:"to wait; default and maximum 50"`
 	MaxBytes int64   `json:"max_bytes,omitempty" jsonschema:"default 8000"`
 }

@@ -39,7 +39,10 @@ func (c *conn) startAgent(ctx call, in dialogueStartInput) (info api.DialogueInf
 	}
 	p := api.DialogueCreateParams{
 		Agent: cmp.Or(in.Agent, "claude"), Argv: in.Program, WorkingDir: in.Dir, Model: in.Model, PermissionMode: in.Mode,
-		Env: in.Env, Name: in.Name, Tags: []string{"mcp"}, Policy: policy, Resume: in.Resume,
+		Env: in.Env, Name: in.Name, Tags: []string{"mcp"}, Policy: policy, Resume: in.Resume, Limits: in.sessionLimits(),
+	}
+	if p.Isolation, err = c.isolation(in.Isolate); err != nil {
+		return info, false, err
 	}
 	if in.Resume != "" {
 		was, err := c.Service.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: in.Resume})
@@ -70,8 +73,9 @@ func (c *conn) resume(ctx call, was api.DialogueInfo, in dialogueStartInput) (ap
 	switch {
 	case was.State != api.DialogueEnded && !gone:
 		return was, api.Errorf(api.CodeConflict, "%s has not ended, it is %s: go on with dialogue_send {\"dialogue\": %q}", id, was.State, id)
-	case in.Program != nil, in.Remote != nil, in.Agent != "" && in.Agent != was.Agent, in.Dir != "" && in.Dir != was.WorkingDir, in.Name != "" && in.Name != was.Name:
-		return was, api.Errorf(api.CodeInvalidParams, "%s keeps its settings: leave out agent, program, working_dir, remote and name", id)
+	case in.Program != nil, in.Remote != nil, in.Agent != "" && in.Agent != was.Agent, in.Dir != "" && in.Dir != was.WorkingDir, in.Name != "" && in.Name != was.Name,
+		in.Isolate != "", in.limitsInput != limitsInput{}:
+		return was, api.Errorf(api.CodeInvalidParams, "%s keeps its settings: leave out agent, program, working_dir, remote, name, isolate and limits", id)
 	}
 	settings, err := in.changes(id)
 	if err != nil {

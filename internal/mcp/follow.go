@@ -103,6 +103,11 @@ func waitNote(id string, h api.WaitEvent) string {
 	if o.Signal != "" {
 		fmt.Fprintf(&b, ", signal %s", o.Signal)
 	}
+	if o.OOM != nil {
+		fmt.Fprintf(&b, ", a process was killed at the memory limit of %s bytes", number(o.OOM.LimitBytes))
+	} else if o.OOMKilled {
+		b.WriteString(", a process was killed at the memory limit")
+	}
 	if o.ShellRestarted {
 		b.WriteString("; the shell ended and was started again with its state")
 	}

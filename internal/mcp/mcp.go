@@ -240,31 +240,33 @@ func (c *conn) addTools() {
 	}
 }
 
-// newSession returns the parameters of a new session in a place, with the given shell, or else the
-// configured one.
-func (c *conn) newSession(shell, place string) api.SessionCreateParams {
-	p := api.SessionCreateParams{Runtime: place, Shell: cmp.Or(shell, c.Shell), PreferShell: c.PreferShell, Tags: []string{"mcp"}}
-	if place != "" && place != string(api.PlaceHost) && shell == "" {
+// newSession returns the parameters of a new session, with the given shell, or else the configured
+// one.
+func (c *conn) newSession(in sessionInput) (api.SessionCreateParams, error) {
+	p := api.SessionCreateParams{Runtime: in.Runtime, Shell: cmp.Or(in.Shell, c.Shell), PreferShell: c.PreferShell, Tags: []string{"mcp"}}
+	if in.Runtime != "" && in.Runtime != string(api.PlaceHost) && in.Shell == "" {
 		p.Shell = "" // the configured shell is one of this machine
 	}
-	if c.Isolate != "" {
-		p.Isolation = &api.Isolation{Profile: c.Isolate}
-	}
-	return p
+	var err error
+	p.Isolation, err = c.isolation(in.Isolate)
+	return p, err
 }
 
 // session finds the session for a tool, or creates it: the default session for the lifetime of the
 // client, a named one for good. fresh says that it was created now.
-func (c *conn) session(ctx context.Context, name, shell, place string) (id string, fresh bool, err error) {
+func (c *conn) session(ctx context.Context, name string, in sessionInput) (id string, fresh bool, err error) {
+	p, err := c.newSession(in)
+	if err != nil {
+		return "", false, err
+	}
 	if name != "" {
 		info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: name})
 		if err == nil && info.State != api.SessionTerminated {
-			return info.SessionID, false, checkExisting(info, shell, place)
+			return info.SessionID, false, checkExisting(info, in.Shell, p)
 		}
 		if err != nil && api.AsError(err).Code != api.CodeSessionNotFound {
 			return "", false, err
 		}
-		p := c.newSession(shell, place)
 		p.Name = name
 		made, err := c.Service.SessionCreate(ctx, p)
 		return made.SessionID, true, err
@@ -274,36 +276,43 @@ func (c *conn) session(ctx context.Context, name, shell, place string) (id strin
 	if c.home != "" {
 		info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: c.home})
 		if err == nil && info.State != api.SessionTerminated {
-			return c.home, false, checkExisting(info, shell, place)
+			return c.home, false, checkExisting(info, in.Shell, p)
 		}
 		// Do not replace a session that may exist: its directory and variables would be lost.
 		if err != nil && api.AsError(err).Code != api.CodeSessionNotFound {
 			return "", false, err
 		}
 	}
-	p := c.newSession(shell, place)
 	p.Ephemeral = true
 	c.home, err = c.create(ctx, p)
 	return c.home, true, err
 }
 
-// checkExisting returns an error if an existing session has another shell than the model asks for,
-// or is in another place.
-func checkExisting(info api.SessionDetails, shell, place string) error {
-	if place != "" && place != info.Runtime {
-		return api.Errorf(api.CodeConflict, "session %q: is in %s, not in %s; give session another name", cmp.Or(info.Name, info.SessionID), info.Runtime, place)
-	}
-	if shell == "" || filepath.Base(shell) == filepath.Base(info.Shell) {
+// checkExisting returns an error if an existing session is in another place than a new one would be,
+// has another shell than the model asks for, or other isolation.
+func checkExisting(info api.SessionDetails, shell string, p api.SessionCreateParams) error {
+	other := ""
+	switch {
+	case p.Runtime != "" && p.Runtime != info.Runtime:
+		other = fmt.Sprintf("is in %s, not in %s", info.Runtime, p.Runtime)
+	case shell != "" && filepath.Base(shell) != filepath.Base(info.Shell):
+		other = fmt.Sprintf("has the shell %s, not %s", info.Shell, shell)
+	case p.Isolation != nil && (info.Isolation == nil || info.Isolation.Profile != p.Isolation.Profile):
+		other = fmt.Sprintf("does not have the isolation %q", p.Isolation.Profile)
+	default:
 		return nil
 	}
-	return api.Errorf(api.CodeConflict, "session %q: has the shell %s, not %s; give session another name", cmp.Or(info.Name, info.SessionID), info.Shell, shell)
+	return api.Errorf(api.CodeConflict, "session %q: %s; give session another name", cmp.Or(info.Name, info.SessionID), other)
 }
 
 // createSpare creates a session for one background command, in the directory of the default
 // session.
-func (c *conn) createSpare(ctx context.Context, shell, place string) (id string, err error) {
-	p := c.newSession(shell, place)
-	p.WorkingDir, p.Ephemeral = c.dirFor(ctx, place), true
+func (c *conn) createSpare(ctx context.Context, in sessionInput) (id string, err error) {
+	p, err := c.newSession(in)
+	if err != nil {
+		return "", err
+	}
+	p.WorkingDir, p.Ephemeral = c.dirFor(ctx, in.Runtime), true
 	return c.create(ctx, p)
 }
 

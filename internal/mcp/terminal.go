@@ -29,8 +29,8 @@ type terminalStartInput struct {
 	Env     map[string]string `json:"env,omitempty" jsonschema:"variables for it"`
 	Cols    int               `json:"cols,omitempty" jsonschema:"default 80"`
 	Rows    int               `json:"rows,omitempty" jsonschema:"default 24"`
-	Shell   string            `json:"shell,omitempty" jsonschema:"for the command, such as zsh"`
-	Runtime string            `json:"runtime,omitempty" jsonschema:"place, as in run"`
+	sessionInput
+	limitsInput
 }
 
 type terminalTypeInput struct {
@@ -71,7 +71,11 @@ func (c *conn) addTerminalTools() {
 }
 
 func (c *conn) terminalStart(ctx call, in terminalStartInput) (screenAnswer, error) {
-	p := c.newSession(in.Shell, in.Runtime)
+	p, err := c.newSession(in.sessionInput)
+	if err != nil {
+		return screenAnswer{}, err
+	}
+	p.Limits = in.sessionLimits()
 	p.Kind, p.Name, p.Ephemeral = api.KindTerminal, in.Session, in.Session == ""
 	p.WorkingDir, p.Env = cmp.Or(in.Dir, c.dirFor(ctx, in.Runtime)), in.Env
 	if strings.TrimSpace(in.Command) != "" {

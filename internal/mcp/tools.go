@@ -21,8 +21,8 @@ type runInput struct {
 	Env      map[string]string `json:"env,omitempty" jsonschema:"variables for this command only"`
 	Stdin    string            `json:"stdin,omitempty" jsonschema:"text the command reads on stdin"`
 	MaxBytes int64             `json:"max_bytes,omitempty" jsonschema:"of each stream; default 8000"`
-	Shell    string            `json:"shell,omitempty" jsonschema:"of a new session, such as zsh"`
-	Runtime  string            `json:"runtime,omitempty" jsonschema:"place of a new session: host, docker:IMAGE, ssh:HOST"`
+	sessionInput
+	limitsInput
 }
 
 type startInput struct {
@@ -31,8 +31,8 @@ type startInput struct {
 	Dir     string            `json:"working_dir,omitempty" jsonschema:"directory for this command only"`
 	Env     map[string]string `json:"env,omitempty" jsonschema:"variables for this command only"`
 	Stdin   bool              `json:"stdin,omitempty" jsonschema:"keep stdin open for the input tool"`
-	Shell   string            `json:"shell,omitempty" jsonschema:"of a new session, such as zsh"`
-	Runtime string            `json:"runtime,omitempty" jsonschema:"place, as in run"`
+	sessionInput
+	limitsInput
 }
 
 type waitInput struct {
@@ -125,11 +125,11 @@ func (c *conn) run(ctx call, in runInput) (execAnswer, error) {
 	if in.Command == "" && in.Argv == nil {
 		return execAnswer{}, api.InvalidParam("command", "is required, or argv")
 	}
-	id, fresh, err := c.session(ctx, in.Session, in.Shell, in.Runtime)
+	id, fresh, err := c.session(ctx, in.Session, in.sessionInput)
 	if err != nil {
 		return execAnswer{}, err
 	}
-	p := api.ExecParams{SessionID: id, Command: in.Command, Argv: in.Argv, WorkingDir: in.Dir, Env: in.Env, Wait: true}
+	p := api.ExecParams{SessionID: id, Command: in.Command, Argv: in.Argv, WorkingDir: in.Dir, Env: in.Env, Wait: true, Limits: in.limits()}
 	if in.TimeoutS != 0 {
 		p.TimeoutS = &in.TimeoutS
 	}
@@ -153,14 +153,14 @@ func (c *conn) start(ctx call, in startInput) (execAnswer, error) {
 	var id string
 	var err error
 	if in.Session == "" {
-		id, err = c.createSpare(ctx, in.Shell, in.Runtime)
+		id, err = c.createSpare(ctx, in.sessionInput)
 	} else {
-		id, _, err = c.session(ctx, in.Session, in.Shell, in.Runtime)
+		id, _, err = c.session(ctx, in.Session, in.sessionInput)
 	}
 	if err != nil {
 		return execAnswer{}, err
 	}
-	p := api.ExecParams{SessionID: id, Command: in.Command, WorkingDir: in.Dir, Env: in.Env, StdinOpen: in.Stdin}
+	p := api.ExecParams{SessionID: id, Command: in.Command, WorkingDir: in.Dir, Env: in.Env, StdinOpen: in.Stdin, Limits: in.limits()}
 	info, err := c.Service.ExecStart(ctx, p)
 	if err != nil {
 		if in.Session == "" {

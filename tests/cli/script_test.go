@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,13 +25,16 @@ import (
 //
 //	  tty$ trl ls                        the same on a terminal of 100 columns
 //
-// $DIR in the output stands for the directory of the sandbox.
+// $DIR in the output stands for the directory of the sandbox. A file whose name ends in _linux is for Linux alone.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
 	for _, file := range files {
+		if strings.HasSuffix(file, "_linux.txtar") && runtime.GOOS != "linux" {
+			continue
+		}
 		t.Run(strings.TrimSuffix(file, ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
