@@ -52,8 +52,19 @@ func (r *SystemStatsResult) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// SystemInfoParams has no fields.
-type SystemInfoParams struct{}
+// SystemInfoParams says what to report.
+type SystemInfoParams struct {
+	// Enforcement asks also which limits and which isolation the daemon's machine can enforce. The
+	// first such call tries them on a session of its own.
+	Enforcement bool `json:"enforcement,omitempty"`
+}
+
+// Enforcement says which limits and which isolation of sessions can be in force on the machine of the
+// daemon, and by which mechanisms.
+type Enforcement struct {
+	Limits    LimitReport     `json:"limits"`    // cpus, memory_bytes and pids of a session
+	Isolation IsolationReport `json:"isolation"` // the aspects of files read-only, network none and processes own
+}
 
 // SystemInfoResult is the answer of system.info.
 type SystemInfoResult struct {
@@ -78,6 +89,8 @@ type SystemInfoResult struct {
 	// Runtimes are the kinds of places in which this daemon can create sessions.
 	Runtimes []PlaceKind `json:"runtimes"`
 	Methods  []string    `json:"methods"` // all methods of this daemon
+	// Enforcement is absent unless the caller wants it.
+	Enforcement *Enforcement `json:"enforcement,omitempty"`
 }
 
 // SystemUpgradeParams asks the daemon to replace itself with another program.

@@ -51,12 +51,11 @@ func (a *app) diagnose(cmd *cobra.Command) *diagnosis {
 	d.runtimes(cmd.Context(), c)
 	d.limits(info.Limits)
 	at := len(d.findings)
-	enforcement := d.shells(cmd.Context(), c)
+	kill := d.shells(cmd.Context(), c)
 	shells := append([]finding(nil), d.findings[at:]...)
 	d.findings = d.findings[:at]
-	d.platform(enforcement, info)
-	d.sessionLimits(cmd.Context(), c)
-	d.sessionIsolation(cmd.Context(), c)
+	d.platform(kill, info)
+	d.enforcement(cmd.Context(), c)
 	d.findings = append(d.findings, shells...)
 	return d
 }
@@ -242,66 +241,34 @@ func (d *diagnosis) shells(ctx context.Context, c *client.Client) (enforcement s
 	return enforcement
 }
 
-// sessionLimits tries the limits that need a cgroup on a real session, and reports what enforces them.
-func (d *diagnosis) sessionLimits(ctx context.Context, c *client.Client) {
-	const section = "Limits of sessions"
+// enforcement reports which limits and which isolation of sessions are in force here.
+func (d *diagnosis) enforcement(ctx context.Context, c *client.Client) {
+	const limits, isolation = "Limits of sessions", "Isolation of sessions"
 	ctx, cancel := context.WithTimeout(ctx, shellCheckTimeout)
 	defer cancel()
-	cpus, memory, pids := 1.0, int64(256<<20), int64(100)
-	made, err := c.SessionCreate(ctx, api.SessionCreateParams{
-		Shell: api.NoShell, WorkingDir: "/", Ephemeral: true,
-		Limits: &api.Limits{CPUs: &cpus, MemoryBytes: &memory, Pids: &pids}, LimitsMode: api.LimitsBestEffort,
-	})
+	info, err := c.SystemInfo(ctx, api.SystemInfoParams{Enforcement: true})
+	if err == nil && info.Enforcement == nil {
+		err = errors.New("this daemon does not report what it can enforce; trl upgrade replaces it")
+	}
 	if err != nil {
-		d.add(section, "session", verdictNote, err.Error())
+		d.add(limits, "session", verdictNote, err.Error())
 		return
 	}
-	defer func() {
-		_, _ = c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: made.SessionID, Force: true})
-	}()
-	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: made.SessionID})
-	if err != nil || info.Limits == nil {
-		d.add(section, "session", verdictNote, "its limits are not known")
-		return
-	}
-	for _, e := range info.Limits.Enforced {
+	for _, e := range info.Enforcement.Limits.Enforced {
 		verdict := verdictOK
 		if e.Mechanism == api.MechanismWeak {
 			verdict = verdictNote
 		}
-		d.add(section, e.Limit, verdict, e.Mechanism)
+		d.add(limits, e.Limit, verdict, e.Mechanism)
 	}
-	for _, u := range info.Limits.NotEnforced {
-		d.add(section, u.Limit, verdictNote, "not enforced: "+u.Reason)
+	for _, u := range info.Enforcement.Limits.NotEnforced {
+		d.add(limits, u.Limit, verdictNote, "not enforced: "+u.Reason)
 	}
-}
-
-// sessionIsolation tries all isolation on a real session, and reports what enforces it.
-func (d *diagnosis) sessionIsolation(ctx context.Context, c *client.Client) {
-	const section = "Isolation of sessions"
-	ctx, cancel := context.WithTimeout(ctx, shellCheckTimeout)
-	defer cancel()
-	made, err := c.SessionCreate(ctx, api.SessionCreateParams{
-		Shell: api.NoShell, WorkingDir: "/usr", Ephemeral: true, IsolationMode: api.LimitsBestEffort,
-		Isolation: &api.Isolation{Files: api.FilesReadOnly, Network: api.NetworkNone, Processes: api.ProcessesOwn},
-	})
-	if err != nil {
-		d.add(section, "session", verdictNote, err.Error())
-		return
+	for _, e := range info.Enforcement.Isolation.Enforced {
+		d.add(isolation, e.Aspect, verdictOK, strings.Join(e.Mechanisms, ", "))
 	}
-	defer func() {
-		_, _ = c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: made.SessionID, Force: true})
-	}()
-	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: made.SessionID})
-	if err != nil || info.Isolation == nil {
-		d.add(section, "session", verdictNote, "its isolation is not known")
-		return
-	}
-	for _, e := range info.Isolation.Enforced {
-		d.add(section, e.Aspect, verdictOK, strings.Join(e.Mechanisms, ", "))
-	}
-	for _, u := range info.Isolation.NotEnforced {
-		d.add(section, u.Aspect, verdictNote, "not enforced: "+u.Reason)
+	for _, u := range info.Enforcement.Isolation.NotEnforced {
+		d.add(isolation, u.Aspect, verdictNote, "not enforced: "+u.Reason)
 	}
 }
 

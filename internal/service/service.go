@@ -64,6 +64,9 @@ type Service struct {
 	began    time.Time
 	streams  atomic.Int64 // the number of the last stream
 	guests   sync.Map     // the connections of owners to their guests: stream id → *session.GuestConnection
+
+	enforcing sync.Mutex       // is held while a session tries what can be enforced
+	enforced  *api.Enforcement // guarded by enforcing; nil until a session has tried it
 }
 
 var _ api.Service = (*Service)(nil)
@@ -93,7 +96,7 @@ func (s *Service) SystemStats(_ context.Context, _ api.SystemStatsParams) (api.S
 }
 
 // SystemInfo reports version, platform, limits, capabilities and methods.
-func (s *Service) SystemInfo(_ context.Context, _ api.SystemInfoParams) (api.SystemInfoResult, error) {
+func (s *Service) SystemInfo(ctx context.Context, p api.SystemInfoParams) (api.SystemInfoResult, error) {
 	r := api.SystemInfoResult{
 		Version: version.Version, APIVersion: api.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(), StartedAt: s.began.UTC(),
 		ConfigFile: s.config.ConfigFile, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Runtimes: s.usableKinds(), Methods: make([]string, 0, len(api.Methods())),
@@ -110,7 +113,11 @@ func (s *Service) SystemInfo(_ context.Context, _ api.SystemInfoParams) (api.Sys
 	for _, m := range api.Methods() {
 		r.Methods = append(r.Methods, m.Name)
 	}
-	return r, nil
+	var err error
+	if p.Enforcement {
+		r.Enforcement, err = s.enforcement(ctx)
+	}
+	return r, err
 }
 
 // SystemUpgrade replaces the daemon by a new program.

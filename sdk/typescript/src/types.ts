@@ -366,8 +366,14 @@ export type SystemPingParams = Record<string, never>;
 /** Has no fields. */
 export type SystemStatsParams = Record<string, never>;
 
-/** Has no fields. */
-export type SystemInfoParams = Record<string, never>;
+/** Says what to report. */
+export interface SystemInfoParams {
+  /**
+   * Asks also which limits and which isolation the daemon's machine can enforce. The first such call
+   * tries them on a session of its own.
+   */
+  enforcement?: boolean;
+}
 
 /** Asks the daemon to replace itself with another program. */
 export interface SystemUpgradeParams {
@@ -1655,6 +1661,71 @@ export interface SystemStatsResult {
   goroutines: number;
 }
 
+/** A limit that is in force. */
+export interface EnforcedLimit {
+  /** such as memory_bytes */
+  limit: string;
+  /**
+   * What enforces the limit: cgroup-v2, cgroup-v1, rlimit, docker, kubernetes or trl; rlimit-weak
+   * for a limit that holds for each process alone, or for the whole user.
+   */
+  mechanism: string;
+}
+
+/** A limit that is not in force. */
+export interface UnenforcedLimit {
+  /** such as memory_bytes */
+  limit: string;
+  /** why not, and how to get it */
+  reason: string;
+}
+
+/** Says which of the requested limits are in force. */
+export interface LimitReport {
+  /** limits that are in force */
+  enforced: EnforcedLimit[];
+  /** limits that the place cannot enforce */
+  not_enforced: UnenforcedLimit[];
+}
+
+/** An aspect of isolation that is in force. */
+export interface EnforcedAspect {
+  /** files, paths, attributes, tmp, sockets, network, processes, signals, process_list or privileges */
+  aspect: string;
+  /**
+   * Enforce the aspect together: landlock, mount-namespace, network-namespace, proc, seccomp,
+   * no-new-privs, capabilities, sandbox-exec or proxy.
+   */
+  mechanisms: string[];
+}
+
+/** An aspect of isolation that is not in force. */
+export interface UnenforcedAspect {
+  /** such as signals */
+  aspect: string;
+  /** why not, and how to get it */
+  reason: string;
+}
+
+/** Says which aspects of isolation are in force. */
+export interface IsolationReport {
+  /** aspects that are in force */
+  enforced: EnforcedAspect[];
+  /** aspects that the place cannot enforce */
+  not_enforced: UnenforcedAspect[];
+}
+
+/**
+ * Says which limits and which isolation of sessions can be in force on the machine of the daemon,
+ * and by which mechanisms.
+ */
+export interface Enforcement {
+  /** cpus, memory_bytes and pids of a session */
+  limits: LimitReport;
+  /** the aspects of files read-only, network none and processes own */
+  isolation: IsolationReport;
+}
+
 /** The answer of system.info. */
 export interface SystemInfoResult {
   /** version of the daemon */
@@ -1686,6 +1757,8 @@ export interface SystemInfoResult {
   runtimes: PlaceKind[];
   /** all methods of this daemon */
   methods: string[];
+  /** Absent unless the caller wants it. */
+  enforcement?: Enforcement;
 }
 
 /**
@@ -2092,33 +2165,6 @@ export interface Process {
   command: string;
 }
 
-/** A limit that is in force. */
-export interface EnforcedLimit {
-  /** such as memory_bytes */
-  limit: string;
-  /**
-   * What enforces the limit: cgroup-v2, cgroup-v1, rlimit, docker, kubernetes or trl; rlimit-weak
-   * for a limit that holds for each process alone, or for the whole user.
-   */
-  mechanism: string;
-}
-
-/** A limit that is not in force. */
-export interface UnenforcedLimit {
-  /** such as memory_bytes */
-  limit: string;
-  /** why not, and how to get it */
-  reason: string;
-}
-
-/** Says which of the requested limits are in force. */
-export interface LimitReport {
-  /** limits that are in force */
-  enforced: EnforcedLimit[];
-  /** limits that the place cannot enforce */
-  not_enforced: UnenforcedLimit[];
-}
-
 /** The limits of a session and what is in force of them. A limit of 0 is none. */
 export interface SessionLimits extends LimitReport {
   /** processors */
@@ -2145,33 +2191,6 @@ export interface NetworkCounts {
   allowed: number;
   /** connections that were refused */
   refused: number;
-}
-
-/** An aspect of isolation that is in force. */
-export interface EnforcedAspect {
-  /** files, paths, attributes, tmp, sockets, network, processes, signals, process_list or privileges */
-  aspect: string;
-  /**
-   * Enforce the aspect together: landlock, mount-namespace, network-namespace, proc, seccomp,
-   * no-new-privs, capabilities, sandbox-exec or proxy.
-   */
-  mechanisms: string[];
-}
-
-/** An aspect of isolation that is not in force. */
-export interface UnenforcedAspect {
-  /** such as signals */
-  aspect: string;
-  /** why not, and how to get it */
-  reason: string;
-}
-
-/** Says which aspects of isolation are in force. */
-export interface IsolationReport {
-  /** aspects that are in force */
-  enforced: EnforcedAspect[];
-  /** aspects that the place cannot enforce */
-  not_enforced: UnenforcedAspect[];
 }
 
 /** The isolation of a session, with its profile applied, and what is in force of it. */

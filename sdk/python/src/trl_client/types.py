@@ -428,7 +428,12 @@ class SystemStatsParams(TypedDict, total=False):
 
 
 class SystemInfoParams(TypedDict, total=False):
-    """Has no fields."""
+    """Says what to report."""
+
+    enforcement: bool
+    """Asks also which limits and which isolation the daemon's machine can enforce. The first such
+    call tries them on a session of its own.
+    """
 
 
 class SystemUpgradeParams(TypedDict, total=False):
@@ -2258,6 +2263,154 @@ class SystemStatsResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EnforcedLimit:
+    """A limit that is in force."""
+
+    limit: str = ""
+    """such as memory_bytes"""
+
+    mechanism: str = ""
+    """What enforces the limit: cgroup-v2, cgroup-v1, rlimit, docker, kubernetes or trl;
+    rlimit-weak for a limit that holds for each process alone, or for the whole user.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> EnforcedLimit:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            limit=get("limit") or "",
+            mechanism=get("mechanism") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnenforcedLimit:
+    """A limit that is not in force."""
+
+    limit: str = ""
+    """such as memory_bytes"""
+
+    reason: str = ""
+    """why not, and how to get it"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> UnenforcedLimit:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            limit=get("limit") or "",
+            reason=get("reason") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitReport:
+    """Says which of the requested limits are in force."""
+
+    enforced: list[EnforcedLimit] = field(default_factory=list)
+    """limits that are in force"""
+
+    not_enforced: list[UnenforcedLimit] = field(default_factory=list)
+    """limits that the place cannot enforce"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LimitReport:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            enforced=[EnforcedLimit.from_dict(x) for x in get("enforced") or ()],
+            not_enforced=[UnenforcedLimit.from_dict(x) for x in get("not_enforced") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnforcedAspect:
+    """An aspect of isolation that is in force."""
+
+    aspect: str = ""
+    """files, paths, attributes, tmp, sockets, network, processes, signals, process_list or
+    privileges
+    """
+
+    mechanisms: list[str] = field(default_factory=list)
+    """Enforce the aspect together: landlock, mount-namespace, network-namespace, proc, seccomp,
+    no-new-privs, capabilities, sandbox-exec or proxy.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> EnforcedAspect:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            aspect=get("aspect") or "",
+            mechanisms=get("mechanisms") or [],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnenforcedAspect:
+    """An aspect of isolation that is not in force."""
+
+    aspect: str = ""
+    """such as signals"""
+
+    reason: str = ""
+    """why not, and how to get it"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> UnenforcedAspect:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            aspect=get("aspect") or "",
+            reason=get("reason") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class IsolationReport:
+    """Says which aspects of isolation are in force."""
+
+    enforced: list[EnforcedAspect] = field(default_factory=list)
+    """aspects that are in force"""
+
+    not_enforced: list[UnenforcedAspect] = field(default_factory=list)
+    """aspects that the place cannot enforce"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> IsolationReport:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            enforced=[EnforcedAspect.from_dict(x) for x in get("enforced") or ()],
+            not_enforced=[UnenforcedAspect.from_dict(x) for x in get("not_enforced") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enforcement:
+    """Says which limits and which isolation of sessions can be in force on the machine of the
+    daemon, and by which mechanisms.
+    """
+
+    limits: LimitReport = field(default_factory=lambda: LimitReport())
+    """cpus, memory_bytes and pids of a session"""
+
+    isolation: IsolationReport = field(default_factory=lambda: IsolationReport())
+    """the aspects of files read-only, network none and processes own"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Enforcement:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            limits=LimitReport.from_dict(get("limits") or {}),
+            isolation=IsolationReport.from_dict(get("isolation") or {}),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class SystemInfoResult:
     """The answer of system.info."""
 
@@ -2302,6 +2455,9 @@ class SystemInfoResult:
     methods: list[str] = field(default_factory=list)
     """all methods of this daemon"""
 
+    enforcement: Enforcement | None = None
+    """Absent unless the caller wants it."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SystemInfoResult:
         """Takes the fields it knows from what a daemon sent."""
@@ -2320,6 +2476,7 @@ class SystemInfoResult:
             capabilities=get("capabilities") or [],
             runtimes=get("runtimes") or [],
             methods=get("methods") or [],
+            enforcement=Enforcement.from_dict(data["enforcement"]) if get("enforcement") is not None else None,
         )
 
 
@@ -3193,68 +3350,6 @@ class Process:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnforcedLimit:
-    """A limit that is in force."""
-
-    limit: str = ""
-    """such as memory_bytes"""
-
-    mechanism: str = ""
-    """What enforces the limit: cgroup-v2, cgroup-v1, rlimit, docker, kubernetes or trl;
-    rlimit-weak for a limit that holds for each process alone, or for the whole user.
-    """
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> EnforcedLimit:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            limit=get("limit") or "",
-            mechanism=get("mechanism") or "",
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnenforcedLimit:
-    """A limit that is not in force."""
-
-    limit: str = ""
-    """such as memory_bytes"""
-
-    reason: str = ""
-    """why not, and how to get it"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> UnenforcedLimit:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            limit=get("limit") or "",
-            reason=get("reason") or "",
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LimitReport:
-    """Says which of the requested limits are in force."""
-
-    enforced: list[EnforcedLimit] = field(default_factory=list)
-    """limits that are in force"""
-
-    not_enforced: list[UnenforcedLimit] = field(default_factory=list)
-    """limits that the place cannot enforce"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> LimitReport:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            enforced=[EnforcedLimit.from_dict(x) for x in get("enforced") or ()],
-            not_enforced=[UnenforcedLimit.from_dict(x) for x in get("not_enforced") or ()],
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class SessionLimits(LimitReport):
     """The limits of a session and what is in force of them. A limit of 0 is none."""
 
@@ -3317,70 +3412,6 @@ class NetworkCounts:
         return cls(
             allowed=get("allowed") or 0,
             refused=get("refused") or 0,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnforcedAspect:
-    """An aspect of isolation that is in force."""
-
-    aspect: str = ""
-    """files, paths, attributes, tmp, sockets, network, processes, signals, process_list or
-    privileges
-    """
-
-    mechanisms: list[str] = field(default_factory=list)
-    """Enforce the aspect together: landlock, mount-namespace, network-namespace, proc, seccomp,
-    no-new-privs, capabilities, sandbox-exec or proxy.
-    """
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> EnforcedAspect:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            aspect=get("aspect") or "",
-            mechanisms=get("mechanisms") or [],
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnenforcedAspect:
-    """An aspect of isolation that is not in force."""
-
-    aspect: str = ""
-    """such as signals"""
-
-    reason: str = ""
-    """why not, and how to get it"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> UnenforcedAspect:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            aspect=get("aspect") or "",
-            reason=get("reason") or "",
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class IsolationReport:
-    """Says which aspects of isolation are in force."""
-
-    enforced: list[EnforcedAspect] = field(default_factory=list)
-    """aspects that are in force"""
-
-    not_enforced: list[UnenforcedAspect] = field(default_factory=list)
-    """aspects that the place cannot enforce"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> IsolationReport:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            enforced=[EnforcedAspect.from_dict(x) for x in get("enforced") or ()],
-            not_enforced=[UnenforcedAspect.from_dict(x) for x in get("not_enforced") or ()],
         )
 
 
