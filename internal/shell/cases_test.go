@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -36,31 +35,35 @@ func TestCases(t *testing.T) {
 			t.Fatal(err)
 		}
 		group.Go(func() {
-			t.Run(name, func(t *testing.T) { runCases(t, name, dir, list, false) })
+			t.Run(name, func(t *testing.T) { runCases(t, name, dir, list, "") })
 		})
 	}
 	group.Wait()
 }
 
-// TestCasesIsolated runs a sample of the cases in an isolated shell.
+// TestCasesIsolated runs the cases that do not take long in isolated shells, one of each kind.
 func TestCasesIsolated(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("isolation is tested on Linux")
 	}
-	list, err := cases.Corpus("../../tests/cases/testdata", "29")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sample []cases.Case
-	for i, c := range list {
-		if i%4 == 0 || strings.Contains(c.ID, "-wd-") || strings.Contains(c.ID, "stdin") {
-			sample = append(sample, c)
+	dir := t.TempDir()
+	var group sync.WaitGroup
+	for i, name := range []string{"bash", "dash", "zsh", "fish", "ash"} {
+		list, err := cases.Corpus("../../tests/cases/testdata", "9"+strconv.Itoa(i))
+		if err != nil {
+			t.Fatal(err)
 		}
+		list = slices.DeleteFunc(list, cases.Case.IsSlow)
+		group.Go(func() {
+			t.Run(name, func(t *testing.T) { runCases(t, name, dir, list, filepath.Join(dir, "namespaces")) })
+		})
 	}
-	runCases(t, "bash", t.TempDir(), sample, true)
+	group.Wait()
 }
 
-func runCases(t *testing.T, name, dir string, list []cases.Case, isolated bool) {
+// runCases runs cases in one shell, isolated if memo is not empty: there the first one remembers that
+// namespaces work.
+func runCases(t *testing.T, name, dir string, list []cases.Case, memo string) {
 	found, err := cases.FindShell(name, dir)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "SKIPPED: all cases of %s: %s\n", name, err)
@@ -79,7 +82,7 @@ func runCases(t *testing.T, name, dir string, list []cases.Case, isolated bool) 
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			runner := cases.Runner{Service: startHost(t, isolated), Scale: 3} // the race detector is slow, and other tests run
+			runner := cases.Runner{Service: startHost(t, memo), Scale: 3} // the race detector is slow, and other tests run
 			for _, bad := range runner.Run(ctx, c, found) {
 				t.Error(bad)
 			}
@@ -87,8 +90,9 @@ func runCases(t *testing.T, name, dir string, list []cases.Case, isolated bool) 
 	}
 }
 
-// startHost starts a process for one Shell and returns its methods.
-func startHost(t *testing.T, isolated bool) api.Service {
+// startHost starts a process for one Shell and returns its methods. The shell is isolated if memo is
+// not empty.
+func startHost(t *testing.T, memo string) api.Service {
 	t.Helper()
 	id := make([]byte, 8)
 	for i := range id {
@@ -97,8 +101,8 @@ func startHost(t *testing.T, isolated bool) api.Service {
 	dir := filepath.Join(testkit.Dir(t), hex.EncodeToString(id), "sh")
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envHost+"="+dir, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	if isolated {
-		cmd.Env = append(cmd.Env, envIsolate+"="+filepath.Join(filepath.Dir(dir), "private"))
+	if memo != "" {
+		cmd.Env = append(cmd.Env, envIsolate+"="+filepath.Join(filepath.Dir(dir), "private"), envMemo+"="+memo)
 	}
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()

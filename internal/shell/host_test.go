@@ -32,6 +32,9 @@ const killGrace = 2 * time.Second
 // envIsolate makes the host isolate its shell: the value is the directory for its temporary files.
 const envIsolate = "TRL_TEST_SHELL_ISOLATE"
 
+// envMemo is where the host remembers that namespaces work.
+const envMemo = "TRL_TEST_SHELL_MEMO"
+
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == confine.Verb {
 		os.Exit(confine.Enter(os.Args[2:]))
@@ -169,7 +172,7 @@ func isolate(c *shell.Config, private string) error {
 	start := c.Start
 	plan, err := isolation.NewPlan(isolation.Request{
 		Isolation:  api.Isolation{Files: api.FilesWorkspace, Processes: api.ProcessesOwn},
-		WorkingDir: c.WorkingDir, Home: os.Getenv("HOME"), Channel: c.Dir, Private: private, Programs: []string{c.Program.Path}, Start: start,
+		WorkingDir: c.WorkingDir, Home: os.Getenv("HOME"), Channel: c.Dir, Private: private, Programs: []string{c.Program.Path}, Start: start, Memo: os.Getenv(envMemo),
 	})
 	if err != nil {
 		return err
