@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/metrics"
 )
 
 const (
@@ -67,7 +68,8 @@ type Log struct {
 
 	mu      sync.Mutex
 	queue   []api.AuditRecord // guarded by mu; not written yet, the oldest first
-	lost    int64             // guarded by mu; calls that found the queue full
+	lost    int64             // guarded by mu; calls that found the queue full and are not reported by a record yet
+	missing int64             // guarded by mu; all calls that found the queue full
 	fault   error             // guarded by mu; why the last write failed
 	closed  bool              // guarded by mu
 	last    int64             // guarded by mu; number of the last written record
@@ -124,6 +126,7 @@ func (l *Log) add(r api.AuditRecord) {
 	l.mu.Lock()
 	if len(l.queue) >= maxQueue {
 		l.lost++
+		l.missing++
 	} else {
 		l.queue = append(l.queue, r)
 	}
@@ -132,6 +135,19 @@ func (l *Log) add(r api.AuditRecord) {
 	case l.wake <- struct{}{}:
 	default:
 	}
+}
+
+// WriteMetrics writes whether calls are recorded.
+func (l *Log) WriteMetrics(p *metrics.Page) {
+	l.mu.Lock()
+	queued, missing, failing := len(l.queue), l.missing, 0
+	if l.fault != nil {
+		failing = 1
+	}
+	l.mu.Unlock()
+	p.Single("trl_audit_queued_records", "gauge", "Records of calls that wait to be written to the audit log.", float64(queued))
+	p.Single("trl_audit_lost_total", "counter", "Calls that are missing in the audit log, because it could not be written in time.", float64(missing))
+	p.Single("trl_audit_failing", "gauge", "Whether the last write to the audit log failed: 1, else 0.", float64(failing))
 }
 
 // Ready returns an error if calls that change something must be refused now.

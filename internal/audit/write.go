@@ -86,7 +86,7 @@ func (l *Log) flush(now time.Time) bool {
 		}
 		l.queue = append(batch, l.queue...)
 		if n := len(l.queue) - maxQueue; n > 0 {
-			l.queue, l.lost = l.queue[:maxQueue], l.lost+int64(n)
+			l.queue, l.lost, l.missing = l.queue[:maxQueue], l.lost+int64(n), l.missing+int64(n)
 		}
 		return false
 	}

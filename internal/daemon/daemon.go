@@ -364,6 +364,7 @@ func (d *daemon) newServer() {
 		MaxRequestBytes: int(d.config.MaxRequestBytes),
 		MaxConnections:  int(d.config.MaxConnections),
 		WriteTimeout:    config.Seconds(d.config.ReaderStallS),
+		Metrics:         d.metrics(),
 	}
 	d.server = server.New(d.recordRefusals(c))
 }
@@ -482,19 +483,3 @@ func (d *daemon) tellReady(word string) {
 	_ = d.ready.Close()
 	d.ready = nil
 }
-
-// stdio is a connection made of two streams.
-type stdio struct {
-	io.ReadCloser
-	io.WriteCloser
-}
-
-// Output returns the file that the server watches to learn that the client has closed it; nil if the
-// second stream is not a file.
-func (s stdio) Output() *os.File {
-	f, _ := s.WriteCloser.(*os.File)
-	return f
-}
-
-// Close closes both streams.
-func (s stdio) Close() error { return errors.Join(s.ReadCloser.Close(), s.WriteCloser.Close()) }

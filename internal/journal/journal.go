@@ -66,6 +66,7 @@ type Journal struct {
 	// dialogues has the dialogues as they were published and are not removed, by id. Guarded by mu.
 	dialogues map[string]PublishedDialogue
 	changed   chan struct{} // guarded by mu; closed by the next event; nil while no call waits
+	counts    counts        // guarded by mu
 }
 
 // execEvent is an event of a command as its runner sent it.
@@ -76,7 +77,7 @@ type execEvent struct {
 
 // New returns a journal in memory only.
 func New(log *slog.Logger) *Journal {
-	return &Journal{log: log, maxFile: maxFileSize, sessions: map[string]*published{}, dialogues: map[string]PublishedDialogue{}}
+	return &Journal{log: log, maxFile: maxFileSize, sessions: map[string]*published{}, dialogues: map[string]PublishedDialogue{}, counts: newCounts()}
 }
 
 // Last returns the number of the last event, 0 if there was none.
@@ -190,6 +191,7 @@ func (j *Journal) flush() {
 func (j *Journal) publishLocked(ev api.StreamEvent) {
 	j.last++
 	ev.Seq = j.last
+	j.countLocked(&ev)
 	j.applyLocked(&ev)
 	j.keepLocked(ev)
 	if j.changed != nil {

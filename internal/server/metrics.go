@@ -1,12 +1,12 @@
 package server
 
 import (
-	"fmt"
 	"runtime"
-	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/metrics"
 )
 
 // transport names how a client speaks.
@@ -35,6 +35,7 @@ type counts struct {
 	// requests has an entry for every transport, method and code, in this order.
 	requests []atomic.Int64
 	bytes    [transports]atomic.Int64 // of streams
+	took     []*metrics.Histogram     // by method
 }
 
 func newCounts() *counts {
@@ -47,6 +48,7 @@ func newCounts() *counts {
 	}
 	for i, name := range c.methods {
 		c.method[name] = i
+		c.took = append(c.took, metrics.NewHistogram(time.Millisecond, 10*time.Millisecond, 100*time.Millisecond, time.Second, 10*time.Second, time.Minute))
 	}
 	for i, code := range c.codes {
 		c.code[code] = i
@@ -75,6 +77,9 @@ func (c *counts) index(t transport, method, code int) int {
 // streamed counts bytes of a stream that were sent.
 func (c *counts) streamed(t transport, n int) { c.bytes[t].Add(int64(n)) }
 
+// answered counts how long the Service took for a call.
+func (c *counts) answered(method string, took time.Duration) { c.took[c.method[method]].Observe(took) }
+
 // metrics answers in the text format of Prometheus.
 func (x *exchange) metrics() {
 	// There is no admission here: scraping metrics must not keep an idle daemon alive.
@@ -92,48 +97,57 @@ func (x *exchange) metrics() {
 	}
 	ping, _ := svc.SystemPing(ctx, api.SystemPingParams{})
 
-	var p page
-	p.family("trl_build_info", "gauge", "The version of the daemon; always 1.")
-	p.value("trl_build_info", 1, "version", ping.Version, "go_version", runtime.Version())
-	p.family("trl_uptime_seconds", "gauge", "Time since the daemon started.")
-	p.value("trl_uptime_seconds", float64(stats.UptimeS))
-	states := map[api.SessionState]int{}
+	var p metrics.Page
+	p.Family("trl_build_info", "gauge", "The version of the daemon; always 1.")
+	p.Value("trl_build_info", 1, "version", ping.Version, "go_version", runtime.Version())
+	p.Single("trl_uptime_seconds", "gauge", "Time since the daemon started.", float64(stats.UptimeS))
+	states, unreachable := map[api.SessionState]int{}, 0
 	for _, one := range list.Sessions {
 		states[one.State]++
+		if !one.Reachable {
+			unreachable++
+		}
 	}
-	p.family("trl_sessions", "gauge", "Sessions by state.")
+	p.Family("trl_sessions", "gauge", "Sessions by state.")
 	for _, state := range []api.SessionState{api.SessionCreating, api.SessionIdle, api.SessionRunning, api.SessionTerminated} {
-		p.value("trl_sessions", float64(states[state]), "state", string(state))
+		p.Value("trl_sessions", float64(states[state]), "state", string(state))
 	}
-	p.family("trl_execs_total", "counter", "Commands that were accepted.")
-	p.value("trl_execs_total", float64(stats.TotalCommandsRun))
-	p.family("trl_connections", "gauge", "Clients that are connected.")
+	p.Single("trl_sessions_unreachable", "gauge", "Live sessions whose runners do not answer.", float64(unreachable))
+	p.Single("trl_execs_total", "counter", "Commands that were accepted.", float64(stats.TotalCommandsRun))
+	p.Family("trl_connections", "gauge", "Clients that are connected.")
 	for t, n := range s.connections() {
-		p.value("trl_connections", float64(n), "transport", transport(t).String())
+		p.Value("trl_connections", float64(n), "transport", transport(t).String())
 	}
-	p.family("trl_requests_total", "counter", "Answers by method and code; OK is a success.")
+	p.Family("trl_requests_total", "counter", "Answers by method and code; OK is a success.")
 	s.counts.each(func(t transport, method string, code api.Code, n int64) {
 		if code == "" {
 			code = "OK"
 		}
-		p.value("trl_requests_total", float64(n), "transport", t.String(), "method", method, "code", string(code))
+		p.Value("trl_requests_total", float64(n), "transport", t.String(), "method", method, "code", string(code))
 	})
-	p.family("trl_streamed_bytes_total", "counter", "Bytes of streams and of raw output that were sent.")
-	for t := range transports {
-		p.value("trl_streamed_bytes_total", float64(s.counts.bytes[t].Load()), "transport", t.String())
+	p.Family("trl_request_duration_seconds", "histogram", "Time from a call to its answer; of a stream, to its beginning.")
+	for i, h := range s.counts.took {
+		if !h.Empty() {
+			p.Histogram("trl_request_duration_seconds", h, "method", s.counts.methods[i])
+		}
 	}
-	p.sessions(svc.UsageSubscribe(ctx, api.UsageSubscribeParams{}))
-	p.family("process_resident_memory_bytes", "gauge", "Memory of the daemon; its sessions are other processes.")
-	p.value("process_resident_memory_bytes", float64(stats.MemoryRSSBytes))
-	p.family("process_open_fds", "gauge", "Open descriptors of the daemon.")
-	p.value("process_open_fds", float64(stats.OpenFDs))
-	p.family("go_goroutines", "gauge", "Goroutines of the daemon.")
-	p.value("go_goroutines", float64(stats.Goroutines))
+	p.Family("trl_streamed_bytes_total", "counter", "Bytes of streams and of raw output that were sent.")
+	for t := range transports {
+		p.Value("trl_streamed_bytes_total", float64(s.counts.bytes[t].Load()), "transport", t.String())
+	}
+	for _, write := range s.cfg.Metrics {
+		write(&p)
+	}
+	usage, err := svc.UsageSubscribe(ctx, api.UsageSubscribeParams{})
+	writeUsage(&p, usage, err)
+	p.Single("process_resident_memory_bytes", "gauge", "Memory of the daemon; its sessions are other processes.", float64(stats.MemoryRSSBytes))
+	p.Single("process_open_fds", "gauge", "Open descriptors of the daemon.", float64(stats.OpenFDs))
+	p.Single("go_goroutines", "gauge", "Goroutines of the daemon.", float64(stats.Goroutines))
 	x.answer("text/plain; version=0.0.4; charset=utf-8", []byte(p.String()))
 }
 
-// sessions writes what the sessions use, measured now. A session that does not answer is missing.
-func (p *page) sessions(stream api.Stream, err error) {
+// writeUsage writes what the sessions use, measured now. A session that does not answer is missing.
+func writeUsage(p *metrics.Page, stream api.Stream, err error) {
 	if err != nil {
 		return
 	}
@@ -153,9 +167,9 @@ func (p *page) sessions(stream api.Stream, err error) {
 		{"trl_session_forks_refused_total", "counter", "Processes that the limit pids refused.", func(u api.SessionUsage) float64 { return float64(u.ForksRefused) }},
 		{"trl_session_oom_kills_total", "counter", "Processes that the kernel killed because of a memory limit.", func(u api.SessionUsage) float64 { return float64(u.OOMKills) }},
 	} {
-		p.family(f.name, f.kind, f.help)
+		p.Family(f.name, f.kind, f.help)
 		for _, u := range push.Sessions {
-			p.value(f.name, f.value(u), "session_id", u.SessionID, "name", u.Name)
+			p.Value(f.name, f.value(u), "session_id", u.SessionID, "name", u.Name)
 		}
 	}
 }
@@ -187,25 +201,3 @@ func (s *Server) connections() (n [transports]int) {
 	}
 	return n
 }
-
-// page is a text in the format of Prometheus.
-type page struct{ strings.Builder }
-
-func (p *page) family(name, kind, help string) {
-	fmt.Fprintf(p, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
-}
-
-// value writes one sample; labels are names and values by turns.
-func (p *page) value(name string, v float64, labels ...string) {
-	p.WriteString(name)
-	for i := 0; i+1 < len(labels); i += 2 {
-		p.WriteString(map[bool]string{true: "{", false: ","}[i == 0])
-		fmt.Fprintf(p, "%s=\"%s\"", labels[i], labelText.Replace(labels[i+1]))
-	}
-	if len(labels) > 0 {
-		p.WriteString("}")
-	}
-	fmt.Fprintf(p, " %v\n", v)
-}
-
-var labelText = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

@@ -124,7 +124,9 @@ func (c *conn) refused(req wire.Request, cause *api.Error) {
 
 // call calls the Service. A panic there is an error of this request only.
 func (s *Server) call(ctx context.Context, log *slog.Logger, only *share, m api.Method, params json.RawMessage, body []byte) (result any, err error) {
+	begin := time.Now()
 	defer func() {
+		s.counts.answered(m.Name, time.Since(begin))
 		if r := recover(); r != nil {
 			err = panicked(log, m.Name, r)
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/metrics"
 	"github.com/trl-dev/trl/internal/wire"
 )
 
@@ -44,6 +45,8 @@ type Config struct {
 	// Audit records a call that changes something and is refused before it reaches the Service, a
 	// login or a wrong token. Nil: nothing is recorded.
 	Audit func(caller *api.Caller, method string, params json.RawMessage, loginID string, err error)
+	// Metrics write the families of other parts of the daemon to /metrics.
+	Metrics []func(*metrics.Page)
 	// Logger receives events of connections; nil discards them.
 	Logger *slog.Logger
 	// MaxRequestBytes is the longest line of a client. A longer one is answered

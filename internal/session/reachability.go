@@ -125,10 +125,14 @@ func (s *Session) noteReached(c *runnerConn) {
 // watch keeps the session connected until its runner has exited, and then ends the session.
 // It begins with a connection, or with nil to make one.
 func (s *Session) watch(c *runnerConn) {
+	broke := false
 	for {
 		if c == nil {
 			if c = s.reach(); c == nil {
 				break
+			}
+			if broke {
+				s.registry.reconnects.Add(1)
 			}
 		}
 		select {
@@ -144,7 +148,7 @@ func (s *Session) watch(c *runnerConn) {
 			break
 		}
 		s.noteLost(c, "the link to its runner broke", 0, noticeAfter)
-		c = nil
+		c, broke = nil, true
 	}
 	s.finishEnding()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/metrics"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
 	"github.com/trl-dev/trl/internal/testkit"
@@ -60,6 +61,10 @@ func TestBrokenLinkIsMadeAnew(t *testing.T) {
 			t.Fatalf("state %s after %d dials", w.state(id), runner.Dials())
 		}
 		w.wantTold(id, "created running")
+		var page metrics.Page
+		if w.WriteMetrics(&page); !strings.Contains(page.String(), "\ntrl_runner_reconnects_total 20\n") {
+			t.Errorf("%d links were made again, and the metrics are\n%s", breaks, page.String())
+		}
 		if list, err := s.ExecList(t.Context()); err != nil || len(list) != 1 {
 			t.Errorf("commands: %+v, %v", list, err)
 		}

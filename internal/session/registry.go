@@ -16,6 +16,7 @@ import (
 	"github.com/trl-dev/trl/internal/archive"
 	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/metrics"
 )
 
 // maxPast bounds the terminated sessions that stay readable, however long the
@@ -111,6 +112,7 @@ type Registry struct {
 	closed         atomic.Bool  // the output of sessions that end from now on is not kept
 	liveOutput     atomic.Int64 // bytes of output that live sessions keep
 	droppingOutput atomic.Bool  // dropOutput runs
+	reconnects     atomic.Int64 // links to runners that were made again
 
 	creating sync.WaitGroup // calls of Create that hold a place
 	tasks    sync.WaitGroup // goroutines of sessions
@@ -130,6 +132,12 @@ func NewRegistry(c Config) *Registry {
 	r.recordings = &recordings{dir: c.RecordingsDir, total: c.TotalRecordings, log: c.Logger, nudge: r.wakeNow, sizes: map[string]int64{}}
 	go r.runHousekeeping()
 	return r
+}
+
+// WriteMetrics writes what the sessions and their commands did.
+func (r *Registry) WriteMetrics(p *metrics.Page) {
+	p.Single("trl_runner_reconnects_total", "counter", "Links to runners that broke and were made again.", float64(r.reconnects.Load()))
+	r.journal.WriteMetrics(p)
 }
 
 // Journal returns the events of the sessions.

@@ -61,13 +61,14 @@ var mayImport = map[string][]string{
 	// The daemon. A transport sees the contract and nothing behind it.
 	"web":              {},
 	"internal/login":   {"api"},
-	"internal/audit":   {"api"},
-	"internal/server":  {"api", "api/spec", "internal/login", "internal/near", "internal/place", "internal/rpc", "internal/version", "internal/wire", "web"},
+	"internal/metrics": {},
+	"internal/audit":   {"api", "internal/metrics"},
+	"internal/server":  {"api", "api/spec", "internal/login", "internal/metrics", "internal/near", "internal/place", "internal/rpc", "internal/version", "internal/wire", "web"},
 	"internal/mcp":     {"api", "internal/near", "internal/version", "internal/wire"},
 	"internal/config":  {"api", "internal/near", "internal/place"},
 	"internal/archive": {"api", "internal/export", "internal/link", "internal/output", "internal/terminal"},
-	"internal/journal": {"api", "internal/link"},
-	"internal/session": {"api", "internal/archive", "internal/journal", "internal/link", "internal/search", "internal/version"},
+	"internal/journal": {"api", "internal/link", "internal/metrics"},
+	"internal/session": {"api", "internal/archive", "internal/journal", "internal/link", "internal/metrics", "internal/search", "internal/version"},
 	"internal/stream":  {"api", "internal/journal", "internal/link", "internal/session"},
 	"internal/wait":    {"api", "internal/link", "internal/search", "internal/session"},
 	"internal/service": {"api", "internal/dialogue", "internal/link", "internal/process", "internal/runtimes", "internal/search", "internal/session", "internal/stream", "internal/version", "internal/wait"},
@@ -87,7 +88,7 @@ var mayImport = map[string][]string{
 	"internal/kube":    {"api", "internal/kube/op"},
 	"internal/kube/op": {"api"},
 
-	"internal/daemon": {"api", "internal/archive", "internal/audit", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/login", "internal/mcp", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
+	"internal/daemon": {"api", "internal/archive", "internal/audit", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/login", "internal/mcp", "internal/metrics", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
 		"internal/runtimes/docker", "internal/runtimes/kubernetes", "internal/runtimes/remote", "internal/runtimes/runners", "internal/runtimes/ssh", "internal/runtimes/trl",
 		"internal/server", "internal/service", "internal/session", "internal/state", "internal/version"},
 

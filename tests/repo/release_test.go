@@ -3,13 +3,8 @@ package repo_test
 import (
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
-
-	"github.com/trl-dev/trl/api"
 )
 
 // TestWorkflowsPinActions: a tag of an action can be moved to other code, a commit cannot.
@@ -43,34 +38,6 @@ func TestPackagesHaveTheLicence(t *testing.T) {
 	for _, dir := range []string{"sdk/python", "sdk/typescript"} {
 		if read(t, path.Join(dir, "LICENSE")) != read(t, "LICENSE") {
 			t.Errorf("%s/LICENSE: differs from LICENSE", dir)
-		}
-	}
-}
-
-// TestDashboardsNameMetricsThatExist compares the rules and the dashboard in dist with /metrics.
-func TestDashboardsNameMetricsThatExist(t *testing.T) {
-	source := read(t, "internal/server/metrics.go")
-	for _, file := range []string{"dist/prometheus/alerts.yml", "dist/grafana/trl.json"} {
-		text := []byte(read(t, file))
-		var parsed map[string]any
-		if err := yaml.Unmarshal(text, &parsed); err != nil { // JSON is YAML
-			t.Errorf("%s: %s", file, err)
-		}
-		names := regexp.MustCompile(`\b(?:trl|process)_[a-z_]+`).FindAllString(string(text), -1)
-		for _, name := range names {
-			if !strings.Contains(source, `"`+name+`"`) {
-				t.Errorf("%s: there is no metric %s", file, name)
-			}
-		}
-		if len(names) < 5 {
-			t.Errorf("%s: names %d metrics", file, len(names))
-		}
-		for _, m := range regexp.MustCompile(`code=~?\\?"([A-Z_|]+)`).FindAllStringSubmatch(string(text), -1) {
-			for code := range strings.SplitSeq(m[1], "|") {
-				if code != "OK" && !slices.ContainsFunc(api.Codes, func(c api.CodeInfo) bool { return string(c.Code) == code }) {
-					t.Errorf("%s: there is no code %s", file, code)
-				}
-			}
 		}
 	}
 }
