@@ -35,6 +35,8 @@ type Caller struct {
 	// Token is the beginning of the SHA-256 digest of the caller's token, in hexadecimal.
 	Token   string `json:"token,omitempty"`
 	LoginID string `json:"login_id,omitempty"` // login of the console, as web.list has it
+	ShareID string `json:"share_id,omitempty"` // share that the login is of
+	Label   string `json:"label,omitempty"`    // label of the connection, from system.hello; the client chose it
 	// Certificate is the common name of the client's certificate, over gRPC without a token.
 	Certificate string `json:"certificate,omitempty"`
 }
@@ -85,7 +87,7 @@ type AuditRecord struct {
 type AuditFilter struct {
 	Since  *time.Time `json:"since,omitempty"`  // only calls that began at this time or later
 	Method string     `json:"method,omitempty"` // a method, or the beginning of its name up to a dot, such as session
-	// Caller selects by transport, address, process id, login or the beginning of the token's digest.
+	// Caller selects by transport, address, process id, label, login or the beginning of the token's digest.
 	Caller     string `json:"caller,omitempty"`
 	SessionID  string `json:"session_id,omitempty"`  // a session, by id or name
 	DialogueID string `json:"dialogue_id,omitempty"` // a dialogue, by id or name

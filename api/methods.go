@@ -69,6 +69,7 @@ func list() []Method {
 		read(unary("system.ping", "Answer with uptime and version.", Service.SystemPing)),
 		read(unary("system.stats", "Count sessions, commands and the daemon's own resources.", Service.SystemStats)),
 		read(unary("system.info", "Report version, platform, limits, capabilities and methods.", Service.SystemInfo)),
+		names(read(strict(unary("system.hello", "Give this connection a label, by which others see who answered or changed something.", Service.SystemHello)))),
 		full(strict(unary("system.upgrade", "Replace the daemon with a new program. Its socket and its sessions stay.", Service.SystemUpgrade))),
 		local(strict(unary("system.http", "Turn HTTP on or off while the daemon runs, or report whether it is on.", Service.SystemHTTP))),
 		local(strict(unary("web.open", "Return an address for a browser that shows the console. Turns HTTP on if it is off.", Service.WebOpen))),

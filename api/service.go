@@ -18,6 +18,7 @@ type Service interface {
 	SystemPing(ctx context.Context, p SystemPingParams) (SystemPingResult, error)
 	SystemStats(ctx context.Context, p SystemStatsParams) (SystemStatsResult, error)
 	SystemInfo(ctx context.Context, p SystemInfoParams) (SystemInfoResult, error)
+	SystemHello(ctx context.Context, p SystemHelloParams) (SystemHelloResult, error)
 	SystemUpgrade(ctx context.Context, p SystemUpgradeParams) (SystemUpgradeResult, error)
 	SystemHTTP(ctx context.Context, p SystemHTTPParams) (SystemHTTPResult, error)
 
@@ -139,6 +140,24 @@ func Named(ctx context.Context) {
 	if named, ok := ctx.Value(namedKey{}).(func()); ok {
 		named()
 	}
+}
+
+type helloKey struct{}
+
+// WithHello returns a context whose call can change the label of the caller's connection. hello does
+// so and returns the caller as later calls see it.
+func WithHello(ctx context.Context, hello func(label string) Caller) context.Context {
+	return context.WithValue(ctx, helloKey{}, hello)
+}
+
+// Hello calls the function of WithHello. It returns an error if the caller has no connection that
+// stays after the call.
+func Hello(ctx context.Context, label string) (Caller, error) {
+	hello, ok := ctx.Value(helloKey{}).(func(string) Caller)
+	if !ok {
+		return Caller{}, Errorf(CodeConflict, "label: only a connection can have one; use the socket, stdio, a WebSocket or gRPC")
+	}
+	return hello(label), nil
 }
 
 type streamsKey struct{}

@@ -93,6 +93,31 @@ type SystemInfoResult struct {
 	Enforcement *Enforcement `json:"enforcement,omitempty"`
 }
 
+// MaxLabel is the maximum length of the label of a connection, in bytes.
+const MaxLabel = 64
+
+// SystemHelloParams gives the connection a label for people, such as cli@laptop. A client that
+// reconnects sends it again.
+type SystemHelloParams struct {
+	Label string `json:"label"` // at most 64 bytes, without control characters
+}
+
+// Check reports the first invalid parameter.
+func (p SystemHelloParams) Check() error {
+	if p.Label == "" {
+		return InvalidParam("label", "is required")
+	}
+	if len(p.Label) > MaxLabel || !plainText(p.Label) {
+		return InvalidParam("label", "must be at most %d bytes, without control characters", MaxLabel)
+	}
+	return nil
+}
+
+// SystemHelloResult says who the caller is to the daemon.
+type SystemHelloResult struct {
+	Caller Caller `json:"caller"` // as the audit log has it
+}
+
 // SystemUpgradeParams asks the daemon to replace itself with another program.
 type SystemUpgradeParams struct {
 	// Binary is the path of the new trl. Absent: the file that the daemon was started from.

@@ -213,6 +213,18 @@ type DialogueRequest struct {
 	How      string `json:"how,omitempty"`
 	Decision string `json:"decision,omitempty"` // allow or deny, if it was answered
 	By       string `json:"by,omitempty"`       // who answered: client, policy or agent
+	// AnsweredBy is the client that answered; absent for a policy, and if TRL does not know it.
+	AnsweredBy *DialogueAnswerer `json:"answered_by,omitempty"`
+	// AnsweredAt is when it was answered. Absent in events, which have their own time.
+	AnsweredAt *time.Time `json:"answered_at,omitempty"`
+}
+
+// DialogueAnswerer is a client that answered a request.
+type DialogueAnswerer struct {
+	// Transport is how the client was connected: socket, stdio, http, websocket, grpc or mcp.
+	Transport string `json:"transport"`
+	Label     string `json:"label,omitempty"`    // label of its connection, from system.hello
+	LoginID   string `json:"login_id,omitempty"` // login of the console, as web.list has it
 }
 
 // SubjectGuessed reports whether the subject is text that the agent wrote for people. It may

@@ -73,6 +73,7 @@ func IsGRPC(address string) bool {
 
 // remote is the way of DialGRPC. It is safe for concurrent use.
 type remote struct {
+	labelled
 	url     string // as it was given, for messages
 	address string // host and port
 	tls     *tls.Config

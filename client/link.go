@@ -96,6 +96,7 @@ func (w *remote) dial(ctx context.Context) (*link, error) {
 	}
 	l.calls = newConn(&frameLines{link: l, stream: stream}, w.lost)
 	l.calls.takesRaw.Store(true) // beside each message
+	w.hello(l.life, l.calls)
 	go l.watch()
 	return l, nil
 }

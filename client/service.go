@@ -22,6 +22,16 @@ func (c *Client) SystemInfo(ctx context.Context, p api.SystemInfoParams) (api.Sy
 	return typed[api.SystemInfoResult](ctx, c, "system.info", p)
 }
 
+// SystemHello gives the connections of this Client a label: this one, and each that replaces it when
+// the daemon was lost.
+func (c *Client) SystemHello(ctx context.Context, p api.SystemHelloParams) (api.SystemHelloResult, error) {
+	r, err := typed[api.SystemHelloResult](ctx, c, "system.hello", p)
+	if w, again := c.way.(interface{ keepLabel(string) }); again && err == nil {
+		w.keepLabel(p.Label)
+	}
+	return r, err
+}
+
 // SystemUpgrade implements api.Service.
 func (c *Client) SystemUpgrade(ctx context.Context, p api.SystemUpgradeParams) (api.SystemUpgradeResult, error) {
 	return typed[api.SystemUpgradeResult](ctx, c, "system.upgrade", p)

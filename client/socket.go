@@ -20,6 +20,7 @@ type socket struct {
 	paths   func() []string // where the daemon may listen, best first; asked before each connection
 	dialing chan struct{}   // a semaphore of one: its holder makes the next connection
 	lost    func()          // called when the connection that calls share is lost
+	labelled
 
 	mu     sync.Mutex
 	shared *conn // guarded by mu
@@ -103,6 +104,7 @@ func (s *socket) connection(ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	c := newConn(nc, s.lost)
+	s.hello(ctx, c)
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {

@@ -97,7 +97,7 @@ func isCaller(c *api.Caller, word string) bool {
 	if c == nil {
 		return false
 	}
-	return slices.Contains([]string{c.Transport, c.Address, c.LoginID, strconv.Itoa(c.PID)}, word) ||
+	return slices.Contains([]string{c.Transport, c.Address, c.LoginID, c.Label, strconv.Itoa(c.PID)}, word) ||
 		c.Token != "" && strings.HasPrefix(c.Token, word)
 }
 

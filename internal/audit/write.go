@@ -133,7 +133,7 @@ func (l *Log) count(batch []api.AuditRecord) []api.AuditRecord {
 func kindOf(r *api.AuditRecord) string {
 	words := []string{r.Method, r.Outcome, r.SessionID, r.ExecID}
 	if c := r.Caller; c != nil {
-		words = append(words, c.Transport, fmt.Sprint(c.PID), c.Address, c.Token, c.LoginID)
+		words = append(words, c.Transport, fmt.Sprint(c.PID), c.Address, c.Token, c.LoginID, c.Label)
 	}
 	return strings.Join(words, "\x00")
 }

@@ -88,7 +88,7 @@ that is kept elsewhere proves later that the log up to there is the same.`,
 	flags.BoolVarP(&l.follow, "follow", "f", false, "follow new records")
 	flags.StringVar(&l.since, "since", "", "only calls since this `TIME`: RFC 3339, or how long ago (30m, 24h)")
 	flags.StringVar(&l.filter.Method, "method", "", "only this `METHOD`, or all whose names begin with it and a dot")
-	flags.StringVar(&l.filter.Caller, "caller", "", "only calls of this `CALLER`: transport, address, process id, login or token")
+	flags.StringVar(&l.filter.Caller, "caller", "", "only calls of this `CALLER`: transport, address, process id, label, login or token")
 	flags.VarP(&l.session, "session", "s", "only those of the session of this `NAME` or id")
 	flags.StringVar(&l.filter.DialogueID, "dialogue", "", "only those of this `DIALOGUE`")
 	flags.StringVar(&l.filter.Outcome, "outcome", "", "only this `OUTCOME`: ok, started, error or the code of an error")
@@ -193,7 +193,7 @@ func callerText(c *api.Caller) string {
 	if c.UID != nil {
 		words = append(words, fmt.Sprintf("uid %d", *c.UID))
 	}
-	for _, w := range []struct{ label, word string }{{"", c.LoginID}, {"token ", c.Token}, {"certificate ", c.Certificate}, {"", c.Address}} {
+	for _, w := range []struct{ label, word string }{{"", c.Label}, {"", c.LoginID}, {"token ", c.Token}, {"certificate ", c.Certificate}, {"", c.Address}} {
 		if w.word != "" {
 			words = append(words, w.label+ui.Printable(w.word))
 		}

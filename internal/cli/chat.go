@@ -140,7 +140,10 @@ func (r *chatRun) start() error {
 			return err
 		}
 	}
-	return r.app.withClient(r.cmd, func(ctx context.Context, c *client.Client) error { return r.chat(ctx, c, person) })
+	return r.app.withClient(r.cmd, func(ctx context.Context, c *client.Client) error {
+		hello(ctx, c)
+		return r.chat(ctx, c, person)
+	})
 }
 
 // chat lets a person talk with the agent, or prints one answer for a program.

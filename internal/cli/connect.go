@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -112,6 +113,16 @@ func (a *app) dial(ctx context.Context, cfg config.Config) (*client.Client, erro
 	}
 	c.ReconnectFor = 0
 	return c, nil
+}
+
+// hello names the connection after this machine, so that other clients see who answered an agent. Over
+// HTTP a connection has no name, and neither has one to an older daemon.
+func hello(ctx context.Context, c *client.Client) {
+	name, err := os.Hostname()
+	if err != nil {
+		return
+	}
+	_, _ = c.SystemHello(ctx, api.SystemHelloParams{Label: "cli@" + name[:min(len(name), api.MaxLabel-len("cli@"))]})
 }
 
 // sameMachine reports whether the daemon is on this machine: then paths and variables of the

@@ -148,6 +148,7 @@ the id is optional if only one request is open. The first answer counts.`,
 						return info, err
 					}
 				}
+				hello(ctx, c)
 				return c.DialogueRespond(ctx, p)
 			})
 			return err

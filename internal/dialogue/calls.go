@@ -54,7 +54,11 @@ func (d *Dialogue) Interrupt(ctx context.Context) (api.DialogueInfo, error) {
 
 // Respond answers a request of the agent. The first of several answers counts.
 func (d *Dialogue) Respond(ctx context.Context, p api.DialogueRespondParams) (api.DialogueInfo, error) {
-	err := d.call(ctx, agent.Call{Respond: &agent.Response{DialogueRespondParams: p, By: "client"}}, func() error { return d.checkOpenLocked(p.RequestID) })
+	answer := &agent.Response{DialogueRespondParams: p, By: "client"}
+	if c := api.CallerOf(ctx); c != nil {
+		answer.AnsweredBy = &api.DialogueAnswerer{Transport: c.Transport, Label: c.Label, LoginID: c.LoginID}
+	}
+	err := d.call(ctx, agent.Call{Respond: answer}, func() error { return d.checkOpenLocked(p.RequestID) })
 	return d.Info(), err
 }
 
@@ -67,10 +71,20 @@ func (d *Dialogue) checkOpenLocked(id string) error {
 	case r.How != "":
 		how := r.How
 		if r.Decision != "" {
-			how += " (" + r.Decision + ", by " + r.By + ")"
+			by := r.By
+			if r.AnsweredBy != nil && r.AnsweredBy.Label != "" {
+				by += " " + r.AnsweredBy.Label
+			}
+			how += " (" + r.Decision + ", by " + by + ")"
 		}
 		e := api.Errorf(api.CodeConflict, "request %q of dialogue %q: is closed: %s", id, d.labelLocked(), how)
 		e.Details = map[string]any{"how": r.How, "decision": r.Decision, "by": r.By}
+		if r.AnsweredBy != nil {
+			e.Details["answered_by"] = r.AnsweredBy
+		}
+		if r.AnsweredAt != nil {
+			e.Details["answered_at"] = r.AnsweredAt
+		}
 		return e
 	}
 	return nil

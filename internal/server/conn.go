@@ -36,8 +36,8 @@ type conn struct {
 	halfClose bool
 	// scope says which methods the client may call.
 	scope     Scope
-	caller    *api.Caller
-	only      *share // what the client may see; nil for everything
+	caller    atomic.Pointer[api.Caller] // replaced by system.hello, never changed
+	only      *share                     // what the client may see; nil for everything
 	admission *admission
 	// frames says that messages are sent as packed frames, not as lines.
 	frames bool
@@ -107,13 +107,26 @@ func (c *conn) closeStream(ctx context.Context, id string) bool {
 	return true
 }
 
+// hello gives the client a label, for its later requests.
+func (c *conn) hello(label string) api.Caller {
+	for {
+		old := c.caller.Load()
+		named := *old
+		named.Label = label
+		if c.caller.CompareAndSwap(old, &named) {
+			return named
+		}
+	}
+}
+
 func (s *Server) newConn(ctx context.Context, rwc io.ReadWriteCloser, peer string, t transport, caller api.Caller) *conn {
 	caller.Transport = t.String()
-	c := &conn{server: s, rwc: rwc, parent: ctx, transport: t, scope: ScopeFull, caller: &caller, slots: make(chan struct{}, s.cfg.MaxInFlight), open: map[string]*openStream{}}
+	c := &conn{server: s, rwc: rwc, parent: ctx, transport: t, scope: ScopeFull, slots: make(chan struct{}, s.cfg.MaxInFlight), open: map[string]*openStream{}}
 	c.net, c.closeEnds = rwc.(net.Conn)
 	c.log = s.cfg.Logger.With("connection", s.lastID.Add(1), "caller", peer)
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	c.requests = api.WithCaller(api.WithStreams(api.WithConn(c.ctx, c.ctx), c.closeStream), c.caller)
+	c.caller.Store(&caller)
+	c.requests = api.WithHello(api.WithStreams(api.WithConn(c.ctx, c.ctx), c.closeStream), c.hello)
 	c.admission = s.newAdmission(c.ctx)
 	c.reader = wire.NewReader(rwc, s.cfg.MaxRequestBytes, 0, s.budget)
 	c.writer = wire.NewWriter(rwc, s.cfg.WriteTimeout, func(err error) {

@@ -117,7 +117,7 @@ func (x *exchange) authorisedByLogin(need Scope) bool {
 		return false
 	}
 	if !Scope(l.Scope).covers(need) {
-		x.caller.LoginID = l.ID
+		x.caller.LoginID, x.caller.ShareID = l.ID, l.ShareID
 		x.forbid(api.Errorf(api.CodeForbidden, "%.200s: needs a login of scope %s, this one has %s", x.r.URL.Path, need, l.Scope))
 		return false
 	}
@@ -288,7 +288,8 @@ func (x *exchange) download(ticket string) {
 
 // adopt gives the request the rights of a login. The end of the login ends the connection.
 func (x *exchange) adopt(l login.Login) {
-	x.scope, x.caller.LoginID, x.only = Scope(l.Scope), l.ID, (*share)(l.Only)
+	x.scope, x.only = Scope(l.Scope), (*share)(l.Only)
+	x.caller.LoginID, x.caller.ShareID = l.ID, l.ShareID
 	x.endWith(l)
 }
 

@@ -64,7 +64,7 @@ func (c *conn) handle(line, body []byte, taken int64, named func()) {
 	params, cause := c.admission.admit(c.scope, c.only, m, req.Params)
 	if cause != nil {
 		if m.Access != api.AccessRead {
-			c.server.audit(c.caller, m.Name, req.Params, cause)
+			c.server.audit(c.caller.Load(), m.Name, req.Params, cause)
 		}
 		c.refused(req, cause)
 		return
@@ -76,7 +76,7 @@ func (c *conn) handle(line, body []byte, taken int64, named func()) {
 			return
 		}
 	}
-	ctx, cancel := context.WithCancel(c.requests)
+	ctx, cancel := context.WithCancel(api.WithCaller(c.requests, c.caller.Load()))
 	defer cancel()
 	switch {
 	case named == nil:

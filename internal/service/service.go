@@ -120,6 +120,15 @@ func (s *Service) SystemInfo(ctx context.Context, p api.SystemInfoParams) (api.S
 	return r, err
 }
 
+// SystemHello gives the caller's connection a label.
+func (s *Service) SystemHello(ctx context.Context, p api.SystemHelloParams) (api.SystemHelloResult, error) {
+	if err := p.Check(); err != nil {
+		return api.SystemHelloResult{}, err
+	}
+	caller, err := api.Hello(ctx, p.Label)
+	return api.SystemHelloResult{Caller: caller}, err
+}
+
 // SystemUpgrade replaces the daemon by a new program.
 func (s *Service) SystemUpgrade(ctx context.Context, p api.SystemUpgradeParams) (api.SystemUpgradeResult, error) {
 	if s.config.Upgrade == nil {

@@ -23,7 +23,11 @@ func (t *talk) answered(r api.DialogueRequest) {
 	t.asking = nil
 	how := map[string]string{"withdrawn": "the agent has withdrawn the request", "lost": "the agent has ended"}[r.How]
 	if how == "" {
-		how = "another client has answered: " + r.Decision
+		who := "another client"
+		if r.AnsweredBy != nil && r.AnsweredBy.Label != "" {
+			who = ui.Printable(r.AnsweredBy.Label)
+		}
+		how = who + " has answered: " + r.Decision
 	}
 	t.view.note(ui.Dim, how)
 	t.askTimer.Reset(0)

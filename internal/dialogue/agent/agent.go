@@ -94,6 +94,8 @@ type Interrupt struct {
 type Response struct {
 	api.DialogueRespondParams
 	By string `json:"by"` // client or policy
+	// AnsweredBy is the client; nil for a policy.
+	AnsweredBy *api.DialogueAnswerer `json:"answered_by,omitempty"`
 }
 
 // Setting changes how the agent works.

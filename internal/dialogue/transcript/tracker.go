@@ -82,7 +82,7 @@ func (t *Tracker) Apply(ev api.DialogueEvent) {
 		t.requestsClosed.Delete(ev.Request.RequestID)
 		t.requests.put(ev.Request.RequestID, openRequest(*ev.Request, ev.At))
 	case ev.Type == api.DialogueEventRequestClosed && ev.Request != nil:
-		t.requestClosed(*ev.Request)
+		t.requestClosed(*ev.Request, ev.At)
 	case ev.Type == api.DialogueEventMessage && ev.Message != nil:
 		t.message(*ev.Message)
 	}
@@ -273,16 +273,16 @@ func (t *Tracker) task(told api.DialogueTask) {
 }
 
 // requestClosed keeps the answer of a request, and drops its content.
-func (t *Tracker) requestClosed(told api.DialogueRequest) {
+func (t *Tracker) requestClosed(told api.DialogueRequest, at time.Time) {
 	if t.requestsClosed.Has(told.RequestID) {
 		return
 	}
 	r, _ := t.requests.get(told.RequestID)
 	t.requests.drop(told.RequestID)
-	r = closeRequest(r, told)
+	r = closeRequest(r, told, at)
 	t.requestsClosed.Put(r.RequestID, api.DialogueRequest{
 		RequestID: r.RequestID, Kind: r.Kind, Tool: r.Tool, ToolCallID: r.ToolCallID, TaskID: r.TaskID,
-		How: r.How, Decision: r.Decision, By: r.By,
+		How: r.How, Decision: r.Decision, By: r.By, AnsweredBy: r.AnsweredBy, AnsweredAt: r.AnsweredAt,
 	})
 }
 

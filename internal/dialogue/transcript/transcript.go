@@ -119,11 +119,13 @@ func openRequest(r api.DialogueRequest, at time.Time) api.DialogueRequest {
 		r.OpenedAt = &at
 	}
 	r.How, r.Decision, r.By, r.EffectiveInput = "", "", "", nil
+	r.AnsweredBy, r.AnsweredAt = nil, nil
 	return r
 }
 
-// closeRequest is the request r with the answer in by. A closed request does not change.
-func closeRequest(r, by api.DialogueRequest) api.DialogueRequest {
+// closeRequest is the request r with the answer in by, given at that time. A closed request does not
+// change.
+func closeRequest(r, by api.DialogueRequest, at time.Time) api.DialogueRequest {
 	if r.How != "" {
 		return r
 	}
@@ -131,6 +133,10 @@ func closeRequest(r, by api.DialogueRequest) api.DialogueRequest {
 		r = by
 	}
 	r.How, r.Decision, r.By, r.EffectiveInput = cmp.Or(by.How, "answered"), by.Decision, by.By, by.EffectiveInput
+	r.AnsweredBy = by.AnsweredBy
+	if r.How == "answered" && !at.IsZero() {
+		r.AnsweredAt = &at
+	}
 	return r
 }
 

@@ -145,7 +145,7 @@ func (t *Tree) request(ev api.DialogueEvent) {
 	case api.DialogueEventRequestOpened:
 		*r = openRequest(*ev.Request, ev.At)
 	case api.DialogueEventRequestClosed:
-		*r = closeRequest(*r, *ev.Request)
+		*r = closeRequest(*r, *ev.Request, ev.At)
 	}
 }
 

@@ -375,6 +375,15 @@ export interface SystemInfoParams {
   enforcement?: boolean;
 }
 
+/**
+ * Gives the connection a label for people, such as cli@laptop. A client that reconnects sends it
+ * again.
+ */
+export interface SystemHelloParams {
+  /** at most 64 bytes, without control characters */
+  label: string;
+}
+
 /** Asks the daemon to replace itself with another program. */
 export interface SystemUpgradeParams {
   /** The path of the new trl. Absent: the file that the daemon was started from. */
@@ -1605,7 +1614,7 @@ export interface AuditFilter {
   since?: string;
   /** a method, or the beginning of its name up to a dot, such as session */
   method?: string;
-  /** Selects by transport, address, process id, login or the beginning of the token's digest. */
+  /** Selects by transport, address, process id, label, login or the beginning of the token's digest. */
   caller?: string;
   /** a session, by id or name */
   session_id?: string;
@@ -1759,6 +1768,34 @@ export interface SystemInfoResult {
   methods: string[];
   /** Absent unless the caller wants it. */
   enforcement?: Enforcement;
+}
+
+/** The client that made a call: the process on the socket, or the token or login on HTTP and gRPC. */
+export interface Caller {
+  /** How the client is connected: socket, stdio, http, websocket, grpc or mcp. */
+  transport: string;
+  /** user of the process, on the socket */
+  uid?: number;
+  /** the process, on the socket */
+  pid?: number;
+  /** address without port, over a network */
+  address?: string;
+  /** The beginning of the SHA-256 digest of the caller's token, in hexadecimal. */
+  token?: string;
+  /** login of the console, as web.list has it */
+  login_id?: string;
+  /** share that the login is of */
+  share_id?: string;
+  /** label of the connection, from system.hello; the client chose it */
+  label?: string;
+  /** The common name of the client's certificate, over gRPC without a token. */
+  certificate?: string;
+}
+
+/** Says who the caller is to the daemon. */
+export interface SystemHelloResult {
+  /** as the audit log has it */
+  caller: Caller;
 }
 
 /**
@@ -2924,6 +2961,16 @@ export interface DialogueQuestion {
   multiple?: boolean;
 }
 
+/** A client that answered a request. */
+export interface DialogueAnswerer {
+  /** How the client was connected: socket, stdio, http, websocket, grpc or mcp. */
+  transport: string;
+  /** label of its connection, from system.hello */
+  label?: string;
+  /** login of the console, as web.list has it */
+  login_id?: string;
+}
+
 /** A request of the agent's program that needs an answer. */
 export interface DialogueRequest {
   /** for dialogue.respond; never reused in the dialogue */
@@ -2971,6 +3018,10 @@ export interface DialogueRequest {
   decision?: DialogueDecision;
   /** who answered: client, policy or agent */
   by?: RequestBy;
+  /** The client that answered; absent for a policy, and if TRL does not know it. */
+  answered_by?: DialogueAnswerer;
+  /** When it was answered. Absent in events, which have their own time. */
+  answered_at?: string;
 }
 
 /** A request and the dialogue whose agent waits for the answer. */
@@ -3293,24 +3344,6 @@ export interface DialogueRawResult {
 export interface StreamCloseResult {
   /** false if the connection has no such stream, for instance because it has ended */
   closed: boolean;
-}
-
-/** The client that made a call: the process on the socket, or the token or login on HTTP and gRPC. */
-export interface Caller {
-  /** How the client is connected: socket, stdio, http, websocket, grpc or mcp. */
-  transport: string;
-  /** user of the process, on the socket */
-  uid?: number;
-  /** the process, on the socket */
-  pid?: number;
-  /** address without port, over a network */
-  address?: string;
-  /** The beginning of the SHA-256 digest of the caller's token, in hexadecimal. */
-  token?: string;
-  /** login of the console, as web.list has it */
-  login_id?: string;
-  /** The common name of the client's certificate, over gRPC without a token. */
-  certificate?: string;
 }
 
 /**
@@ -3664,6 +3697,8 @@ export interface Methods {
   "system.stats": { params: SystemStatsParams; result: SystemStatsResult };
   /** Report version, platform, limits, capabilities and methods. */
   "system.info": { params: SystemInfoParams; result: SystemInfoResult };
+  /** Give this connection a label, by which others see who answered or changed something. */
+  "system.hello": { params: SystemHelloParams; result: SystemHelloResult };
   /** Replace the daemon with a new program. Its socket and its sessions stay. */
   "system.upgrade": { params: SystemUpgradeParams; result: SystemUpgradeResult };
   /** Turn HTTP on or off while the daemon runs, or report whether it is on. */
@@ -3804,6 +3839,7 @@ export const methods: readonly Method[] = [
   "system.ping",
   "system.stats",
   "system.info",
+  "system.hello",
   "system.upgrade",
   "system.http",
   "web.open",
@@ -3881,6 +3917,7 @@ export const readMethods: readonly Method[] = [
   "system.ping",
   "system.stats",
   "system.info",
+  "system.hello",
   "web.list",
   "runtime.list",
   "session.list",

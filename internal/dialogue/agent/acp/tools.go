@@ -246,7 +246,7 @@ func (a *protocol) respond(answer agent.Response) *api.Error {
 	}
 	a.requests = slices.Delete(a.requests, i, i+1)
 	a.Reply(r.ID, params{"outcome": outcome})
-	a.Publish(api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: &api.DialogueRequest{RequestID: r.name, Kind: "permission", How: "answered", Decision: decision, By: answer.By}})
+	a.Publish(api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: &api.DialogueRequest{RequestID: r.name, Kind: "permission", How: "answered", Decision: decision, By: answer.By, AnsweredBy: answer.AnsweredBy}})
 	if decision == "allow" {
 		r.tool.item.Tool.Status = "running"
 		a.publishTool(r.tool)

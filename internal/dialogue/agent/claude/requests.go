@@ -246,7 +246,7 @@ func (p *protocol) respond(r *agent.Response) *api.Error {
 	}
 	p.reply(req.info.NativeID, map[string]any{"subtype": "success", "response": response})
 	told := req.info
-	told.How, told.Decision, told.By = "answered", decision, r.By
+	told.How, told.Decision, told.By, told.AnsweredBy = "answered", decision, r.By, r.AnsweredBy
 	if decision == "allow" && (r.Input != nil || len(answers) > 0) {
 		told.EffectiveInput = effectiveInput(req.input, response)
 	}

@@ -189,7 +189,7 @@ func (c *protocol) respond(a agent.Response) *api.Error {
 	}
 	c.requests = slices.Delete(c.requests, i, i+1)
 	c.Reply(r.id, result)
-	closed := &api.DialogueRequest{RequestID: r.name, Kind: r.kind, How: "answered", Decision: decision, By: a.By}
+	closed := &api.DialogueRequest{RequestID: r.name, Kind: r.kind, How: "answered", Decision: decision, By: a.By, AnsweredBy: a.AnsweredBy}
 	if decision == "allow" {
 		closed.EffectiveInput = a.Input
 	}

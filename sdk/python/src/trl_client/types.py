@@ -436,6 +436,15 @@ class SystemInfoParams(TypedDict, total=False):
     """
 
 
+class SystemHelloParams(TypedDict):
+    """Gives the connection a label for people, such as cli@laptop. A client that reconnects sends
+    it again.
+    """
+
+    label: str
+    """at most 64 bytes, without control characters"""
+
+
 class SystemUpgradeParams(TypedDict, total=False):
     """Asks the daemon to replace itself with another program."""
 
@@ -2131,7 +2140,9 @@ class AuditFilter(TypedDict, total=False):
     """a method, or the beginning of its name up to a dot, such as session"""
 
     caller: str
-    """Selects by transport, address, process id, login or the beginning of the token's digest."""
+    """Selects by transport, address, process id, label, login or the beginning of the token's
+    digest.
+    """
 
     session_id: str
     """a session, by id or name"""
@@ -2153,7 +2164,9 @@ class AuditListParams(TypedDict, total=False):
     """a method, or the beginning of its name up to a dot, such as session"""
 
     caller: str
-    """Selects by transport, address, process id, login or the beginning of the token's digest."""
+    """Selects by transport, address, process id, label, login or the beginning of the token's
+    digest.
+    """
 
     session_id: str
     """a session, by id or name"""
@@ -2181,7 +2194,9 @@ class AuditSubscribeParams(TypedDict, total=False):
     """a method, or the beginning of its name up to a dot, such as session"""
 
     caller: str
-    """Selects by transport, address, process id, login or the beginning of the token's digest."""
+    """Selects by transport, address, process id, label, login or the beginning of the token's
+    digest.
+    """
 
     session_id: str
     """a session, by id or name"""
@@ -2477,6 +2492,72 @@ class SystemInfoResult:
             runtimes=get("runtimes") or [],
             methods=get("methods") or [],
             enforcement=Enforcement.from_dict(data["enforcement"]) if get("enforcement") is not None else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """The client that made a call: the process on the socket, or the token or login on HTTP and
+    gRPC.
+    """
+
+    transport: str = ""
+    """How the client is connected: socket, stdio, http, websocket, grpc or mcp."""
+
+    uid: int | None = None
+    """user of the process, on the socket"""
+
+    pid: int = 0
+    """the process, on the socket"""
+
+    address: str = ""
+    """address without port, over a network"""
+
+    token: str = ""
+    """The beginning of the SHA-256 digest of the caller's token, in hexadecimal."""
+
+    login_id: str = ""
+    """login of the console, as web.list has it"""
+
+    share_id: str = ""
+    """share that the login is of"""
+
+    label: str = ""
+    """label of the connection, from system.hello; the client chose it"""
+
+    certificate: str = ""
+    """The common name of the client's certificate, over gRPC without a token."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Caller:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            transport=get("transport") or "",
+            uid=get("uid"),
+            pid=get("pid") or 0,
+            address=get("address") or "",
+            token=get("token") or "",
+            login_id=get("login_id") or "",
+            share_id=get("share_id") or "",
+            label=get("label") or "",
+            certificate=get("certificate") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemHelloResult:
+    """Says who the caller is to the daemon."""
+
+    caller: Caller = field(default_factory=lambda: Caller())
+    """as the audit log has it"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SystemHelloResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            caller=Caller.from_dict(get("caller") or {}),
         )
 
 
@@ -4978,6 +5059,30 @@ class DialogueQuestion:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DialogueAnswerer:
+    """A client that answered a request."""
+
+    transport: str = ""
+    """How the client was connected: socket, stdio, http, websocket, grpc or mcp."""
+
+    label: str = ""
+    """label of its connection, from system.hello"""
+
+    login_id: str = ""
+    """login of the console, as web.list has it"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueAnswerer:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            transport=get("transport") or "",
+            label=get("label") or "",
+            login_id=get("login_id") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class DialogueRequest:
     """A request of the agent's program that needs an answer."""
 
@@ -5045,6 +5150,12 @@ class DialogueRequest:
     by: RequestBy | str = ""
     """who answered: client, policy or agent"""
 
+    answered_by: DialogueAnswerer | None = None
+    """The client that answered; absent for a policy, and if TRL does not know it."""
+
+    answered_at: datetime | None = None
+    """When it was answered. Absent in events, which have their own time."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueRequest:
         """Takes the fields it knows from what a daemon sent."""
@@ -5070,6 +5181,8 @@ class DialogueRequest:
             how=get("how") or "",
             decision=get("decision") or "",
             by=get("by") or "",
+            answered_by=DialogueAnswerer.from_dict(data["answered_by"]) if get("answered_by") is not None else None,
+            answered_at=_time(data["answered_at"]) if get("answered_at") is not None else None,
         )
 
 
@@ -5780,48 +5893,6 @@ class StreamCloseResult:
         get = data.get
         return cls(
             closed=get("closed") or False,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Caller:
-    """The client that made a call: the process on the socket, or the token or login on HTTP and
-    gRPC.
-    """
-
-    transport: str = ""
-    """How the client is connected: socket, stdio, http, websocket, grpc or mcp."""
-
-    uid: int | None = None
-    """user of the process, on the socket"""
-
-    pid: int = 0
-    """the process, on the socket"""
-
-    address: str = ""
-    """address without port, over a network"""
-
-    token: str = ""
-    """The beginning of the SHA-256 digest of the caller's token, in hexadecimal."""
-
-    login_id: str = ""
-    """login of the console, as web.list has it"""
-
-    certificate: str = ""
-    """The common name of the client's certificate, over gRPC without a token."""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Caller:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            transport=get("transport") or "",
-            uid=get("uid"),
-            pid=get("pid") or 0,
-            address=get("address") or "",
-            token=get("token") or "",
-            login_id=get("login_id") or "",
-            certificate=get("certificate") or "",
         )
 
 
@@ -6633,6 +6704,7 @@ METHODS: tuple[str, ...] = (
     "system.ping",
     "system.stats",
     "system.info",
+    "system.hello",
     "system.upgrade",
     "system.http",
     "web.open",
@@ -6710,6 +6782,7 @@ READS: frozenset[str] = frozenset((
     "system.ping",
     "system.stats",
     "system.info",
+    "system.hello",
     "web.list",
     "runtime.list",
     "session.list",
@@ -6743,6 +6816,7 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "system.ping": SystemPingResult.from_dict,
     "system.stats": SystemStatsResult.from_dict,
     "system.info": SystemInfoResult.from_dict,
+    "system.hello": SystemHelloResult.from_dict,
     "system.upgrade": SystemUpgradeResult.from_dict,
     "system.http": SystemHTTPResult.from_dict,
     "web.open": WebOpenResult.from_dict,
