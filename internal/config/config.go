@@ -102,6 +102,12 @@ type Config struct {
 	DialogueOutputBytes   int64   `key:"dialogue_output_bytes" kind:"bytes" min:"4096" doc:"bytes of an agent's output to buffer while no daemon reads it"`
 	DialoguesTotalBytes   int64   `key:"dialogues_total_bytes" kind:"bytes" doc:"maximum size of the records of all dialogues in bytes; beyond it, TRL deletes those of ended dialogues, oldest first; 0 = no limit"`
 
+	// Requests of agents that no client sees.
+	OnRequestCommand string  `key:"on_request_command" kind:"text" doc:"shell command to run when an agent waits for an answer and no client looks; it reads the report from its stdin, as JSON"`
+	OnRequestURL     string  `key:"on_request_url" kind:"url" doc:"URL to which to post the same report, signed; https, or http on this machine"`
+	OnRequestKeyFile string  `key:"on_request_key_file" kind:"path" doc:"file of the key that signs the posted reports; by default on_request_key in state_dir, created if it is missing"`
+	OnRequestAfterS  float64 `key:"on_request_after_s" kind:"seconds" doc:"seconds that a request waits, with no client looking, before it is reported"`
+
 	// Connections.
 	MaxRequestBytes int64 `key:"max_request_bytes" kind:"bytes" min:"1024" max:"268435456" doc:"maximum size of one request in bytes"`
 	MaxConnections  int64 `key:"max_connections" kind:"count" min:"1" max:"1000000" doc:"maximum number of connections"`
@@ -175,6 +181,8 @@ func base() Config {
 		DialogueLineBytes:     64 << 20,
 		DialogueOutputBytes:   256 << 20,
 		DialoguesTotalBytes:   4 << 30,
+
+		OnRequestAfterS: 10,
 
 		MaxRequestBytes:    32 << 20,
 		MaxConnections:     2048,

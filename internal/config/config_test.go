@@ -99,6 +99,9 @@ func TestMistakesNameKeyValueAndOrigin(t *testing.T) {
 		{file: "http_origins = [\"app.example.com\"]", want: "http_origins: \"app.example.com\": must be an origin such as https://app.example.com, without a path (file "},
 		{arg: "--http-origins=https://a.example/,*", want: "http_origins: \"https://a.example/\": must be an origin"},
 		{arg: "--http-origins=*", want: "http_origins: \"*\": must be an origin"},
+		{file: "on_request_url = \"ftp://a/b\"", want: "on_request_url: must be a URL such as https://example.com/hook"},
+		{env: "TRL_ON_REQUEST_URL=https://me:word@a/b", want: "on_request_url: must be a URL such as https://example.com/hook, without a user and a fragment (env "},
+		{file: "on_request_url = \"http://a.example/b\"", want: "on_request_url: http://a.example: others on the network could read the reports; use https (file "},
 		{file: "[runtime.x]", want: "runtime: unknown key; did you mean runtimes? (file "},
 		{file: "runtimes = 3", want: "runtimes: must be tables such as [runtimes.build] (file "},
 		{file: "[runtimes]\nbuild = 3", want: "runtimes.build: must be a table (file "},
@@ -275,7 +278,7 @@ func TestEverySettingIsDescribed(t *testing.T) {
 		}
 		seen[e.Key], seen[e.Env] = true, true
 	}
-	if n := len(cfg.Entries()); n != 72 {
+	if n := len(cfg.Entries()); n != 76 {
 		t.Errorf("%d settings", n)
 	}
 	if cfg.Limits()["max_sessions"] != 64 || cfg.Limits()["kill_grace_s"] != 5 {

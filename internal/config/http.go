@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -52,6 +53,24 @@ func checkAddress(address string) error {
 		return fmt.Errorf("%q: must be a host and a port, such as 127.0.0.1:7330 (0.0.0.0 for all interfaces, port 0 for any)", address)
 	}
 	return nil
+}
+
+// checkURL rejects a URL to which reports should not be sent. Its error does not repeat the URL, whose path
+// may have a secret.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http":
+		return errors.New("must be a URL such as https://example.com/hook, without a user and a fragment")
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return fmt.Errorf("http://%s: others on the network could read the reports; use https", u.Host)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func validHost(host string) bool {

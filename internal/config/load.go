@@ -272,6 +272,8 @@ func (v *flagValue) Type() string {
 		return "n"
 	case kindText, kindLevel, kindMode, kindAudit:
 		return "string"
+	case kindURL:
+		return "url"
 	case kindAddress:
 		return "host:port"
 	}

@@ -34,6 +34,7 @@ const (
 	kindNumber  kind = "number"  // float64
 	kindBool    kind = "bool"
 	kindAddress kind = "address" // a string: host:port, or empty
+	kindURL     kind = "url"     // a string: a URL of https, or of http on this machine, or empty
 	kindList    kind = "list"    // a string: words with commas between; see Words
 )
 
@@ -229,6 +230,8 @@ func (s setting) check(v any) error {
 			return fmt.Errorf("%q: must be an absolute path", v)
 		case s.kind == kindAddress && v != "":
 			return checkAddress(v)
+		case s.kind == kindURL && v != "":
+			return checkURL(v)
 		case s.kind == kindMode && v != "require" && v != "best-effort":
 			return fmt.Errorf("%q: must be require or best-effort", v)
 		case s.kind == kindAudit && v != "on" && v != "off" && v != "require":

@@ -25,6 +25,7 @@ import (
 	"github.com/trl-dev/trl/internal/audit"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/dialogue"
+	"github.com/trl-dev/trl/internal/hook"
 	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/login"
@@ -75,6 +76,7 @@ type daemon struct {
 	tokens   *server.Tokens   // nil before the first front
 	logins   *login.Store
 	audit    *audit.Log // nil if it is off
+	hook     *hook.Hook // nil if none is configured
 	reaper   *process.Reaper
 	state    *state.Dir
 	runtime  *host.Runtime
@@ -177,6 +179,10 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 		return err
 	}
 	d.registry = d.newRegistry(events)
+	if err = d.openHook(); err != nil {
+		return err
+	}
+	defer d.closeHook()
 	d.talks = d.newDialogues()
 	if err = d.openAudit(); err != nil {
 		return err
@@ -320,23 +326,6 @@ func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 			IdleTimeoutS:      c.IdleTimeoutS,
 			ShellStartTimeout: c.ShellStartTimeoutS,
 		},
-	})
-}
-
-func (d *daemon) newDialogues() *dialogue.Registry {
-	c := d.config
-	return dialogue.New(dialogue.Config{
-		Sessions:       d.registry,
-		Journal:        d.registry.Journal(),
-		Logger:         d.log,
-		Dir:            filepath.Join(d.state.Path(), "dialogues"),
-		DefaultRuntime: c.DefaultRuntime,
-		StartTimeout:   config.Seconds(c.DialogueStartTimeoutS),
-		Grace:          config.Seconds(c.KillGraceS),
-		Stall:          config.Seconds(c.DialogueStallS),
-		Reconnect:      config.Seconds(c.DialogueReconnectS),
-		LineBytes:      c.DialogueLineBytes,
-		TotalBytes:     c.DialoguesTotalBytes,
 	})
 }
 

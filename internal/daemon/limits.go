@@ -74,7 +74,7 @@ func (d *daemon) freeDisk() (int64, bool) {
 // secrets returns the files and directories of the daemon that isolated sessions must not reach.
 func secrets(c config.Config) []string {
 	list := []string{c.StateDir, c.RuntimeDir, c.Socket, c.SpillDir}
-	for _, file := range []string{c.File(), c.TokenFile, c.TLSKey} {
+	for _, file := range []string{c.File(), c.TokenFile, c.TLSKey, c.OnRequestKeyFile} {
 		if file != "" {
 			list = append(list, file)
 		}

@@ -64,6 +64,9 @@ type Dialogue struct {
 	denyTimer   *time.Timer // guarded by mu; denies open requests that no client answers
 	flushTimer  *time.Timer // guarded by mu; writes the record again after a failure
 	lingerTimer *time.Timer // guarded by mu; ends a dialogue that no client follows
+	reportTimer *time.Timer // guarded by mu; reports open requests that no client sees
+
+	reported map[string]bool // guarded by mu; the open requests that were reported
 }
 
 // ID returns the dialogue's id.

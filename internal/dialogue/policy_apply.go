@@ -7,8 +7,8 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// applyPolicyLocked answers the open requests that a rule of the policy decides, and arms the timer
-// that denies the others while no client follows the dialogue. The caller writes the record.
+// applyPolicyLocked answers the open requests that a rule of the policy decides, and arms the timers
+// that report and deny the others while no client follows the dialogue. The caller writes the record.
 func (d *Dialogue) applyPolicyLocked(p *agentProcess) {
 	if p == nil || p.replay != nil || p.ending.isRequested() || d.state == api.DialogueError {
 		return
@@ -23,6 +23,7 @@ func (d *Dialogue) applyPolicyLocked(p *agentProcess) {
 		tried[id] = true
 		d.policyAnswerLocked(p, id, rule.Action, rule.Message)
 	}
+	d.armReportLocked()
 	if d.followers > 0 || len(d.tracker.Pending()) == 0 || policy == nil || policy.DenyAfterS == nil {
 		d.stopDenyTimerLocked()
 		return

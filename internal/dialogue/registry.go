@@ -44,6 +44,10 @@ type Config struct {
 	// TotalBytes bounds the size of all records; 0 means no bound. The records of ended dialogues
 	// are removed, the oldest first.
 	TotalBytes int64
+	// OnRequest gets the requests that have waited for OnRequestAfter while no client looked. It
+	// must not wait. Nil: requests are not reported.
+	OnRequest      func(api.RequestReport)
+	OnRequestAfter time.Duration
 }
 
 // Registry has the dialogues of a daemon.
@@ -54,6 +58,7 @@ type Registry struct {
 	config     Config
 	log        *slog.Logger
 	streams    atomic.Int64            // how many event streams were opened
+	pages      atomic.Int64            // how many pages of the console are open
 	done       chan struct{}           // closed when this daemon no longer serves the dialogues
 	ctx        context.Context         // ends when no more agents are started
 	stopStarts context.CancelCauseFunc // ends ctx

@@ -76,6 +76,9 @@ func (s *Service) EventSubscribe(ctx context.Context, p api.EventSubscribeParams
 		}
 		c.After = *p.AfterSeq
 	}
+	if by := api.CallerOf(ctx); by != nil && by.LoginID != "" && by.ShareID == "" && c.Session == "" && c.Has(api.EventDialogueRequestOpened) {
+		s.config.Dialogues.PageOpen(ctx)
+	}
 	c.StreamID = s.newStreamID("events")
 	return stream.NewEvents(ctx, c), nil
 }

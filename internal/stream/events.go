@@ -87,6 +87,11 @@ func (sub *subscription) wants(ev *api.StreamEvent) bool {
 	if sub.Session != "" && ev.SessionID != sub.Session {
 		return false
 	}
-	kind, _, _ := strings.Cut(ev.Type, ".")
-	return len(sub.Types) == 0 || slices.Contains(sub.Types, ev.Type) || slices.Contains(sub.Types, kind)
+	return sub.Has(ev.Type)
+}
+
+// Has reports whether events of this type are selected.
+func (c EventsConfig) Has(eventType string) bool {
+	kind, _, _ := strings.Cut(eventType, ".")
+	return len(c.Types) == 0 || slices.Contains(c.Types, eventType) || slices.Contains(c.Types, kind)
 }

@@ -63,6 +63,7 @@ var mayImport = map[string][]string{
 	"internal/login":   {"api"},
 	"internal/metrics": {},
 	"internal/audit":   {"api", "internal/metrics"},
+	"internal/hook":    {"api", "internal/process", "internal/version"},
 	"internal/server":  {"api", "api/spec", "internal/login", "internal/metrics", "internal/near", "internal/place", "internal/rpc", "internal/version", "internal/wire", "web"},
 	"internal/mcp":     {"api", "internal/near", "internal/version", "internal/wire"},
 	"internal/config":  {"api", "internal/near", "internal/place"},
@@ -88,7 +89,7 @@ var mayImport = map[string][]string{
 	"internal/kube":    {"api", "internal/kube/op"},
 	"internal/kube/op": {"api"},
 
-	"internal/daemon": {"api", "internal/archive", "internal/audit", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/login", "internal/mcp", "internal/metrics", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
+	"internal/daemon": {"api", "internal/archive", "internal/audit", "internal/config", "internal/dialogue", "internal/hook", "internal/journal", "internal/link", "internal/login", "internal/mcp", "internal/metrics", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
 		"internal/runtimes/docker", "internal/runtimes/kubernetes", "internal/runtimes/remote", "internal/runtimes/runners", "internal/runtimes/ssh", "internal/runtimes/trl",
 		"internal/server", "internal/service", "internal/session", "internal/state", "internal/version"},
 
