@@ -3,6 +3,7 @@
 // end the list sticks to the end.
 import type { ComponentChildren, VNode } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { lacks, rowAt, span, type Anchor, type Span } from './window.js';
 
 export interface FeedHandle {
   /** Goes to the end and stays there. */
@@ -13,7 +14,6 @@ export interface FeedHandle {
   step(by: number): void;
 }
 
-const OVER = 700; // pixels of rows beyond the view
 const GUESS = 56; // height of a row that was never drawn
 const NEAR = 48; // this close to the end counts as the end
 
@@ -29,43 +29,45 @@ export function Feed(p: {
   const inner = useRef<HTMLDivElement>(null);
   const heights = useRef(new Map<string, number>());
   const drawn = useRef(new Map<string, VNode>());
+  const now = useRef<Span>({ first: 0, last: 0, above: 0, under: 0 });
   const view = useRef({ stick: p.live, key: '', delta: 0, top: -1, wanted: false });
   const [, tick] = useState(0);
   const props = useRef(p);
   props.current = p;
 
-  const height = (i: number) => heights.current.get(p.keys[i]!) ?? GUESS;
-  const n = p.keys.length;
-  const tall = box.current?.clientHeight ?? 800;
   const v = view.current;
   if (!p.live) v.stick = false;
-  let first: number;
-  let last: number;
-  const at = v.stick ? -1 : p.keys.indexOf(v.key);
-  if (v.stick || (at < 0 && !v.key)) {
-    first = last = n;
-    if (!v.stick) first = last = 0;
-    for (let y = 0; v.stick && first > 0 && y < tall + OVER; ) y += height(--first);
-    for (let y = 0; !v.stick && last < n && y < tall + OVER; last++) y += height(last);
-  } else {
-    let from = at;
-    let y0 = v.delta;
-    if (from < 0) { // the row has gone: the one at the same place
-      from = 0;
-      for (let y = 0; from < n - 1 && y + height(from) < v.top; from++) y += height(from);
-      v.key = p.keys[from] ?? '';
-      y0 = v.delta = 0;
+  const height = (i: number) => heights.current.get(props.current.keys[i]!) ?? GUESS;
+
+  /** The rows that belong into the document for what is read now. */
+  const plan = (): Span => {
+    const keys = props.current.keys;
+    const tall = box.current?.clientHeight ?? 800;
+    let anchor: Anchor = { at: keys.indexOf(v.key), delta: v.delta };
+    if (v.stick) anchor = { at: keys.length, delta: tall };
+    else if (!v.key) anchor = { at: 0, delta: 0 };
+    else if (anchor.at < 0) { // the row has gone: the one at the same place
+      anchor = rowAt(keys.length, height, v.top);
+      v.key = keys[anchor.at] ?? '';
+      v.delta = anchor.delta;
     }
-    first = last = from;
-    for (let y = y0; first > 0 && y > -OVER; ) y -= height(--first);
-    for (let y = y0; last < n && y < tall + OVER; last++) y += height(last);
-  }
-  let above = 0;
-  let under = 0;
-  for (let i = 0; i < first; i++) above += height(i);
-  for (let i = last; i < n; i++) under += height(i);
+    return span(keys.length, height, anchor, tall);
+  };
+  const { first, last, above, under } = (now.current = plan());
 
   const rowOf = (key: string) => inner.current?.querySelector<HTMLElement>(`:scope > [data-key="${CSS.escape(key)}"]`) ?? null;
+
+  /** Notes the row at the top of the view, as what is read. */
+  const look = (b: HTMLElement) => {
+    const list = inner.current!;
+    const seen = rowsIn(list).find((e) => e.offsetTop + e.offsetHeight > b.scrollTop);
+    if (seen && seen.offsetTop < b.scrollTop + b.clientHeight) {
+      Object.assign(view.current, { key: seen.dataset['key'], delta: seen.offsetTop - b.scrollTop });
+    } else { // a jump to where nothing is drawn
+      const { at, delta } = rowAt(props.current.keys.length, height, b.scrollTop - list.offsetTop);
+      Object.assign(view.current, { key: props.current.keys[at] ?? '', delta });
+    }
+  };
 
   const settle = () => {
     const b = box.current;
@@ -82,9 +84,13 @@ export function Feed(p: {
     const head = rows[0];
     const tail = rows[rows.length - 1];
     const keys = props.current.keys;
-    const openTop = head && head.dataset['key'] !== keys[0] && head.offsetTop > b.scrollTop - OVER / 3;
-    const openEnd = tail && tail.dataset['key'] !== keys[keys.length - 1] && tail.offsetTop + tail.offsetHeight < b.scrollTop + b.clientHeight + OVER / 3;
-    if (openTop || openEnd) tick((x) => x + 1);
+    if (head && tail && lacks(now.current, keys.length, head.offsetTop - b.scrollTop, tail.offsetTop + tail.offsetHeight - b.scrollTop, b.clientHeight)) {
+      // The browser may have moved the view, because the list became shorter: the rows follow the view.
+      if (!s.stick && !s.wanted) look(b);
+      // Only another window can help. Drawing the same one again would never end, and the page would hang.
+      const next = plan();
+      if (next.first !== now.current.first || next.last !== now.current.last) tick((x) => x + 1);
+    }
     if (head?.dataset['key'] === keys[0] && b.scrollTop < 600) props.current.top?.();
     if (tail?.dataset['key'] === keys[keys.length - 1] && b.scrollHeight - b.scrollTop - b.clientHeight < 600) props.current.bottom?.();
   };
@@ -101,22 +107,7 @@ export function Feed(p: {
     if (up && far > 1) s.stick = false; // also by a little: a smooth scroll begins slowly
     else if (!up && far <= NEAR) s.stick = props.current.live;
     s.top = b.scrollTop;
-    const seen = rowsIn(inner.current!).find((e) => e.offsetTop + e.offsetHeight > b.scrollTop);
-    if (seen && seen.offsetTop < b.scrollTop + b.clientHeight) {
-      s.key = seen.dataset['key']!;
-      s.delta = seen.offsetTop - b.scrollTop;
-    } else { // a jump to where nothing is drawn
-      const keys = props.current.keys;
-      let i = 0;
-      let y = 0;
-      for (; i < keys.length - 1; i++) {
-        const h = heights.current.get(keys[i]!) ?? GUESS;
-        if (y + h > b.scrollTop) break;
-        y += h;
-      }
-      s.key = keys[i] ?? '';
-      s.delta = y - b.scrollTop;
-    }
+    look(b);
     if (was !== s.stick) props.current.stuck?.(s.stick);
     tick((x) => x + 1);
   };
