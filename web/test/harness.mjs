@@ -1,6 +1,6 @@
 // A daemon of its own for each test file, and Chromium. Where Chromium is missing, the tests say so.
-import { spawn, execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn, execFileSync } from 'node:child_process';
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -11,8 +11,10 @@ export const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const trl = process.env.TRL_TEST_BIN ?? join(root, 'bin', 'trl');
 const browserPath = process.env.TRL_TEST_CHROMIUM ?? '/usr/bin/chromium';
 
-/** Why the tests cannot run here, or false. */
-export const missing = !existsSync(browserPath) ? `${browserPath} is not here` : !existsSync(trl) ? `${trl} is not built` : false;
+/** Why tests with a daemon cannot run here, or false. */
+export const unbuilt = !existsSync(trl) ? `${trl} is not built` : false;
+/** Why tests with a browser cannot run here, or false. */
+export const missing = !existsSync(browserPath) ? `${browserPath} is not here` : unbuilt;
 if (missing) console.log(`SKIPPED: ${missing}: the tests of the page do not run`);
 
 /** Waits until f returns something true. It waits for the thing itself, and gives up after a minute. */
@@ -56,14 +58,28 @@ export class Daemon {
 
   static async start() {
     const d = new Daemon(mkdtempSync(join(tmpdir(), 'trlw-')), await freePort());
+    d.guard();
     await d.run();
     return d;
   }
 
+  /**
+   * Starts a process that ends the daemon and its sessions when this process closes its end of a pipe,
+   * or has gone, however that happened. A daemon that was killed is started again, to end its sessions.
+   */
+  guard() {
+    const script = 'cat >/dev/null; "$1" serve --background; "$1" stop; rm -rf "$2"';
+    this.guarded = spawn('sh', ['-c', script, 'sh', trl, this.dir], { env: this.env, cwd: '/', detached: true, stdio: ['pipe', 'ignore', 'ignore'] });
+    this.cleaned = new Promise((r) => this.guarded.on('exit', r));
+    this.guarded.unref();
+    this.guarded.stdin.unref();
+  }
+
   async run() {
-    this.process = spawn(trl, ['serve', '--http', `127.0.0.1:${this.port}`, '--keep-sessions'], { env: this.env, stdio: ['ignore', 'ignore', 'pipe'] });
-    this.log = '';
-    this.process.stderr.on('data', (b) => (this.log += b));
+    // The log is a file: a pipe would end the daemon together with this process, before the guard can.
+    const log = openSync(join(this.dir, 'log'), 'a');
+    this.process = spawn(trl, ['serve', '--http', `127.0.0.1:${this.port}`], { env: this.env, stdio: ['ignore', 'ignore', log] });
+    closeSync(log);
     this.gone = new Promise((r) => this.process.on('exit', r));
     await until('the daemon serves', async () => {
       if (this.process.exitCode !== null) throw new Error(`it has ended: ${this.log}`);
@@ -71,11 +87,12 @@ export class Daemon {
     });
   }
 
-  async kill(signal = 'SIGKILL') {
-    this.process.kill(signal);
+  async kill() {
+    this.process.kill('SIGKILL');
     await this.gone;
   }
 
+  get log() { return readFileSync(join(this.dir, 'log'), 'utf8'); }
   trl(...args) { return execFileSync(trl, args, { env: this.env, cwd: this.dir, encoding: 'utf8', timeout: 120_000, stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 64 << 20 }); }
   json(...args) { return JSON.parse(this.trl(...args)); }
   call(method, params = {}) { return this.json('call', method, JSON.stringify(params)); }
@@ -91,10 +108,9 @@ export class Daemon {
   token() { return readFileSync(join(this.dir, 'state', 'token'), 'utf8').trim(); }
 
   async stop() {
-    spawnSync(trl, ['stop'], { env: this.env, timeout: 60_000 });
-    this.process.kill('SIGTERM');
-    await this.gone;
-    rmSync(this.dir, { recursive: true, force: true });
+    this.guarded.ref();
+    this.guarded.stdin.end();
+    await this.cleaned;
   }
 }
 
@@ -102,10 +118,8 @@ let agent;
 /** Builds the program that stands for a coding agent, once. */
 export function fakeAgent() {
   if (!agent) {
-    const dir = mkdtempSync(join(tmpdir(), 'trlw-agent-'));
-    agent = join(dir, 'fakeagent');
-    execFileSync('go', ['build', '-o', agent, './tests/dialogue/fakeagent'], { cwd: root, stdio: 'inherit' });
-    process.on('exit', () => rmSync(dir, { recursive: true, force: true }));
+    agent = join(root, 'build', 'fakeagent');
+    execFileSync('go', ['build', '-trimpath', '-o', agent, './tests/dialogue/fakeagent'], { cwd: root, stdio: 'inherit', env: { ...process.env, CGO_ENABLED: '0' } });
   }
   return agent;
 }
