@@ -64,7 +64,7 @@ check: ## what CI runs: installs what the tests drive, then lint, runner size, t
 	go test $(TESTFLAGS) ./...
 	go -C tools test ./...
 	sdk/test.sh
-	web/test.sh test/dist.test.mjs
+	web/test.sh test/dist.test.mjs test/window.test.mjs test/harness.test.mjs
 	@# A count, not a time: at the end of a time go test fails now and then for no reason.
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=3000x
 	@echo "check: all passed"
