@@ -12,7 +12,7 @@ PKG       ?= ./...
 STAMP     := -X github.com/trl-dev/trl/internal/version.Version=$(VERSION)
 GOBUILD   := CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $(STAMP)"
 
-GOFMT_CHECK := unformatted=$$(gofmt -l api client cmd internal tests tools) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
+GOFMT_CHECK := unformatted=$$(gofmt -l api client cmd examples internal tests tools) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
 
 # The programs inside bin/trl. Runners are copied to where sessions live, hence the limit, which has
 # room for isolation and the proxy: both must be where the session lives. This machine

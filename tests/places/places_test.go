@@ -43,6 +43,7 @@ type site struct {
 	// section is that of docs/runtimes.md, and replaced what its examples find instead of what it says.
 	section  string
 	replaced []string
+	example  string // the folder of examples for the place; empty for none
 }
 
 // builder makes a place.
@@ -96,7 +97,7 @@ func inDocker(t *testing.T, shared []string) site {
 	}
 	return site{
 		at: api.SessionCreateParams{Runtime: "docker:" + dockertest.Busybox, Place: o}, env: []string{"DOCKER_HOST=" + engine.Host},
-		section: "Docker and Podman", replaced: []string{"docker:alpine", "docker:" + dockertest.Busybox},
+		section: "Docker and Podman", example: "ci-docker", replaced: []string{"docker:alpine", "docker:" + dockertest.Busybox},
 	}
 }
 
@@ -110,7 +111,7 @@ func overSSH(t *testing.T, _ []string) site {
 	}
 	return site{
 		at:      api.SessionCreateParams{Runtime: word, Place: o},
-		section: "Other machines, over ssh", replaced: []string{"ssh:me@build.example", example},
+		section: "Other machines, over ssh", example: "remote-build", replaced: []string{"ssh:me@build.example", example},
 	}
 }
 
@@ -128,7 +129,7 @@ func inKubernetes(t *testing.T, shared []string) site {
 	}
 	return site{
 		at:  api.SessionCreateParams{Runtime: "kubernetes:" + clustertest.Busybox, Place: &api.PlaceOptions{PodTemplate: template}},
-		env: []string{"KUBECONFIG=" + cluster.Kubeconfig}, section: "Kubernetes",
+		env: []string{"KUBECONFIG=" + cluster.Kubeconfig}, section: "Kubernetes", example: "kubernetes-batch",
 		replaced: []string{"kubernetes:debian:12", "kubernetes:" + clustertest.Busybox, "k8s:debian:12", "k8s:" + clustertest.Busybox, "default/web", "default/" + cluster.Pod(t)},
 	}
 }

@@ -25,6 +25,10 @@ var mayImport = map[string][]string{
 	"internal/version": {},
 	"internal/place":   {},
 
+	// What users write: the contract and the client.
+	"examples/build-stream":     {"api", "client"},
+	"examples/kubernetes-batch": {"api", "client"},
+
 	// For tests alone: no other row names it.
 	"internal/testkit": {"api"},
 

@@ -67,7 +67,7 @@ func build(set string, env, flags []string, packages ...string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	if err := touchSources(root); err != nil {
+	if err := touch(root, "api", "client", "cmd", "internal", fakeAgentPackage, "go.mod", "go.sum"); err != nil {
 		return "", err
 	}
 	return buildIn(root, fmt.Sprintf("%s-%x", set, sha256.Sum256([]byte(root)))[:20], env, flags, packages...)
@@ -98,11 +98,11 @@ func buildIn(root, stage string, env, flags []string, packages ...string) (strin
 	return keep(base, stage, packages)
 }
 
-// touchSources looks at every file that the binaries are made of. The go command
+// touch looks at every file of these directories but tests. The go command
 // remembers what a test has looked at, and runs it again when that has changed;
-// what its child, the compiler, reads, it does not see.
-func touchSources(root string) error {
-	for _, dir := range []string{"api", "client", "cmd", "internal", fakeAgentPackage, "go.mod", "go.sum"} {
+// what its children, such as the compiler, read, it does not see.
+func touch(root string, dirs ...string) error {
+	for _, dir := range dirs {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, e fs.DirEntry, err error) error {
 			if err == nil && !e.IsDir() && !strings.HasSuffix(path, "_test.go") {
 				_, err = os.Stat(path)

@@ -36,7 +36,7 @@ func Page(t *testing.T, file, token string, replaced *strings.Replacer) {
 		t.Fatal(err)
 	}
 	blocks := blocksOf(replaced.Replace(string(page)))
-	run(t, filepath.Base(file), dir, blocks, "HOME="+dir, "PATH="+bin+":"+os.Getenv("PATH"))
+	reader{env: []string{"HOME=" + dir, "PATH=" + bin + ":" + os.Getenv("PATH")}}.run(t, filepath.Base(file), blocks)
 	if len(blocks) < 2 {
 		t.Errorf("%d blocks", len(blocks))
 	}
@@ -54,12 +54,50 @@ func Section(t *testing.T, file, heading string, replaced *strings.Replacer, env
 		t.Fatalf("%s has no section %q", file, heading)
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
-	run(t, heading, t.TempDir(), blocksOf(replaced.Replace(section)), env...)
+	reader{env: env}.run(t, heading, blocksOf(replaced.Replace(section)))
 }
 
-// run runs blocks in one bash, with files in dir.
-func run(t *testing.T, name, dir string, blocks []block, env ...string) {
+// Example does the same with the README of a folder of examples, in that folder, for a reader who has
+// the environment of the test, with env in addition. An example in Go runs where it is, because its
+// module is there; any other in a copy, with sdk beside it, because it may write files.
+func Example(t *testing.T, name string, replaced *strings.Replacer, env ...string) {
 	t.Helper()
+	root, err := moduleRoot()
+	if err == nil {
+		err = touch(root, "examples/"+name, "sdk/python/src", "sdk/typescript/src")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(root, "examples", name)
+	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "main.go")); err != nil {
+		there := t.TempDir()
+		if err := os.Symlink(filepath.Join(root, "sdk"), filepath.Join(there, "sdk")); err != nil {
+			t.Fatal(err)
+		}
+		copied := filepath.Join(there, "examples", name)
+		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		dir = copied
+	}
+	reader{dir: dir, env: append(os.Environ(), env...)}.run(t, name, blocksOf(replaced.Replace(string(page))))
+}
+
+// reader is a person who runs the blocks of a page.
+type reader struct {
+	dir string // the working directory; empty for that of the test
+	env []string
+}
+
+// run runs blocks in one bash.
+func (r reader) run(t *testing.T, name string, blocks []block) {
+	t.Helper()
+	dir := t.TempDir()
 	var script strings.Builder
 	script.WriteString("set -eu\n")
 	for i, b := range blocks {
@@ -68,7 +106,7 @@ func run(t *testing.T, name, dir string, blocks []block, env ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", "-c", script.String())
-	cmd.Env = append(env, "GORACE=atexit_sleep_ms=0")
+	cmd.Dir, cmd.Env = r.dir, append(r.env, "GORACE=atexit_sleep_ms=0")
 	failed := cmd.Run()
 	printed := 0
 	for i, b := range blocks {

@@ -1,0 +1,1 @@
+export GREETING='hello, world'

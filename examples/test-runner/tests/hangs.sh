@@ -1,0 +1,2 @@
+setsid sleep 2000 &
+sleep 1000
