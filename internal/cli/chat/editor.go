@@ -194,8 +194,8 @@ func (e *editor) Write(p []byte) (int, error) {
 	out := bytes.Clone(e.part[:whole])
 	e.part = e.part[whole:]
 	if cols > 0 {
-		for columns(e.part) >= cols {
-			n := fitting(e.part, cols)
+		for ui.Columns(e.part) >= cols {
+			n := ui.Fitting(e.part, cols)
 			out = append(append(out, e.part[:n]...), '\n')
 			e.part = bytes.TrimPrefix(e.part[n:], []byte{' '})
 		}

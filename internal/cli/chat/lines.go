@@ -71,7 +71,7 @@ func (v *view) block(margin, text string, st ui.Style) {
 // endLine ends the incomplete text or line.
 func (v *view) endLine() {
 	if v.text != nil {
-		v.write(v.text.rest())
+		v.write(v.text.Rest())
 		v.text = nil
 	}
 	if v.midLine {
@@ -86,9 +86,9 @@ func (v *view) writeText(it *shownItem, text string) {
 	text = v.out.Text(text)
 	if it.kind != "reasoning" && v.out.Colour {
 		if v.text == nil {
-			v.text = &markdown{out: v.out}
+			v.text = &ui.Markdown{Out: v.out}
 		}
-		v.write(v.text.feed(text))
+		v.write(v.text.Feed(text))
 		return
 	}
 	if it.kind != "reasoning" {

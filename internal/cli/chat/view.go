@@ -26,7 +26,7 @@ type view struct {
 
 	own     map[string]bool // messages that the person typed here, which are not shown again
 	open    string          // the item whose text is incomplete on the screen; "" for none
-	text    *markdown       // formats the text of that item; nil for none
+	text    *ui.Markdown    // formats the text of that item; nil for none
 	midLine bool            // the output does not end with a newline
 	written int             // number of writes
 	last    string          // kind of the last block: text, tool, note
@@ -280,7 +280,7 @@ func (v *view) toolCall(it api.DialogueItem, known *shownItem) {
 			most = 0
 		}
 		for _, l := range ui.Lines(diffText(it.Tool.Output, most)) {
-			v.line(margin + "    " + diffLine(v.out, l))
+			v.line(margin + "    " + ui.DiffLine(v.out, l))
 		}
 	}
 	if v.full {

@@ -1,16 +1,14 @@
-package chat
+package ui
 
 import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // TestMarkdown: the output is the same for all pieces of the input, and nothing is lost.
 func TestMarkdown(t *testing.T) {
-	out := &ui.Printer{File: os.Stderr, TTY: true, Colour: true}
+	out := &Printer{File: os.Stderr, TTY: true, Colour: true}
 	unpainted := strings.NewReplacer("\x1b[0m", ">", "\x1b[1m", "<b ", "\x1b[2m", "<d ", "\x1b[3m", "<i ", "\x1b[4m", "<u ", "\x1b[31m", "<red ", "\x1b[32m", "<green ", "\x1b[36m", "<c ")
 	for text, want := range map[string]string{
 		"# A title #\nplain\n":             "<b A title>\nplain\n",
@@ -27,20 +25,31 @@ func TestMarkdown(t *testing.T) {
 		"| a | b |\n|---|---|\n":           "| a | b |\n|---|---|\n",
 	} {
 		for cut := range len(text) + 1 {
-			m := &markdown{out: out}
-			got := unpainted.Replace(m.feed(text[:cut]) + m.feed(text[cut:]) + m.rest())
+			m := &Markdown{Out: out}
+			got := unpainted.Replace(m.Feed(text[:cut]) + m.Feed(text[cut:]) + m.Rest())
 			if got != want {
 				t.Errorf("%q cut at %d: %q, want %q", text, cut, got, want)
 			}
 		}
 	}
 	// A long line is shown before it ends, and broken at blanks.
-	m := &markdown{out: out}
-	shown := m.feed(strings.Repeat("word ", 100))
+	m := &Markdown{Out: out}
+	shown := m.Feed(strings.Repeat("word ", 100))
 	if n := strings.Count(shown, "\n"); n < 5 || len(m.part) > 80 {
 		t.Errorf("%d lines, %d bytes held back", n, len(m.part))
 	}
-	if got := strings.Join(strings.Fields(shown+m.rest()), " "); got != strings.TrimSpace(strings.Repeat("word ", 100)) {
+	if got := strings.Join(strings.Fields(shown+m.Rest()), " "); got != strings.TrimSpace(strings.Repeat("word ", 100)) {
 		t.Errorf("not all is shown: %q", got)
+	}
+	// The lines of a long item stand below its text.
+	m = &Markdown{Out: &Printer{File: os.Stderr, TTY: true}}
+	shown = m.Feed("- " + strings.Repeat("word ", 40))
+	for i, line := range strings.Split(strings.TrimSuffix(shown, "\n"), "\n") {
+		if want := map[bool]string{true: "• word", false: "  word"}[i == 0]; !strings.HasPrefix(line, want) || Columns([]byte(line)) > 80 {
+			t.Errorf("line %d: %q", i, line)
+		}
+	}
+	if m.Feed("\n"); m.Feed("text\n") != "text\n" {
+		t.Error("the line after an item is indented")
 	}
 }

@@ -1,4 +1,4 @@
-package chat
+package ui
 
 import (
 	"regexp"
@@ -6,20 +6,20 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
-// markdown shows the Markdown of an agent on a terminal as it comes, a line at a time. It never
-// takes a line back, so it supports no element that depends on a later line; those stay as they
-// are. One goroutine uses it.
-type markdown struct {
-	out   *ui.Printer
-	fence string // ends the current block of code; "" outside code
-	diff  bool   // the code is a diff
+// Markdown shows Markdown on a terminal as it comes, a line at a time. It never takes a line back,
+// so it supports no element that depends on a later line; those stay as they are. One goroutine
+// uses it.
+type Markdown struct {
+	Out   *Printer // whose colours and width it uses
+	fence string   // ends the current block of code; "" outside code
+	diff  bool     // the code is a diff
 
 	part   string // the beginning of an incomplete line
 	inside bool   // the beginning of that line was shown
+	hang   string // blanks before the further parts of that line, which is an item
 }
 
 // These are compiled at their first use: most commands never show Markdown.
@@ -37,43 +37,44 @@ func pattern(text string) func() *regexp.Regexp {
 }
 
 // line formats one line, without its newline.
-func (m *markdown) line(s string) string {
+func (m *Markdown) line(s string) string {
 	if fence := mdFence().FindStringSubmatch(s); fence != nil && (m.fence == "" || strings.HasPrefix(fence[1], m.fence) && fence[2] == "") {
 		if m.fence == "" {
 			m.fence, m.diff = fence[1], fence[2] == "diff" || fence[2] == "patch"
 		} else {
 			m.fence = ""
 		}
-		return m.out.Paint(ui.Dim, s)
+		return m.Out.Paint(Dim, s)
 	}
 	switch {
 	case m.fence != "" && m.diff:
-		return diffLine(m.out, s)
+		return DiffLine(m.Out, s)
 	case m.fence != "":
-		return m.out.Paint(ui.Cyan, s)
+		return m.Out.Paint(Cyan, s)
 	case mdRule().MatchString(s):
-		return m.out.Paint(ui.Dim, strings.Repeat("─", min(m.out.Width(), 40)))
+		return m.Out.Paint(Dim, strings.Repeat("─", min(m.Out.Width(), 40)))
 	}
 	if h := mdHeading().FindStringSubmatch(s); h != nil {
-		return m.out.Paint(ui.Bold, h[1])
+		return m.Out.Paint(Bold, h[1])
 	}
 	margin := ""
 	if q := mdQuote().FindStringSubmatch(s); q != nil {
-		margin, s = m.out.Paint(ui.Dim, "│ "), q[1]
+		margin, s = m.Out.Paint(Dim, "│ "), q[1]
 	}
 	if it := mdItem().FindStringSubmatch(s); it != nil {
 		mark := it[2]
 		if len(mark) == 1 {
 			mark = "•"
 		}
+		m.hang = it[1] + strings.Repeat(" ", utf8.RuneCountInString(mark)+1)
 		return margin + it[1] + mark + " " + m.inline(it[3])
 	}
 	return margin + m.inline(s)
 }
 
 // inline formats the marks inside a line.
-func (m *markdown) inline(s string) string {
-	if !m.out.Colour {
+func (m *Markdown) inline(s string) string {
+	if !m.Out.Colour {
 		return s // without colours, the marks stay
 	}
 	var b strings.Builder
@@ -91,35 +92,35 @@ func (m *markdown) inline(s string) string {
 		b.WriteString(s[:at[0]])
 		switch {
 		case group(1) != "" && group(1) == group(3):
-			b.WriteString(m.out.Paint(ui.Cyan, group(2)))
+			b.WriteString(m.Out.Paint(Cyan, group(2)))
 		case group(1) != "":
 			b.WriteString(group(0))
 		case group(4) != "":
-			b.WriteString(m.out.Paint(ui.Bold, group(4)))
+			b.WriteString(m.Out.Paint(Bold, group(4)))
 		case group(5) != "":
-			b.WriteString(m.out.Paint(ui.Italic, group(5)))
+			b.WriteString(m.Out.Paint(Italic, group(5)))
 		default:
-			b.WriteString(m.out.Paint(ui.Underline, group(6)) + m.out.Paint(ui.Dim, " ("+group(7)+")"))
+			b.WriteString(m.Out.Paint(Underline, group(6)) + m.Out.Paint(Dim, " ("+group(7)+")"))
 		}
 		s = s[at[1]:]
 	}
 }
 
-// diffLine paints one line of a diff.
-func diffLine(p *ui.Printer, s string) string {
+// DiffLine paints one line of a diff.
+func DiffLine(p *Printer, s string) string {
 	switch {
 	case strings.HasPrefix(s, "+"):
-		return p.Paint(ui.Green, s)
+		return p.Paint(Green, s)
 	case strings.HasPrefix(s, "-"):
-		return p.Paint(ui.Red, s)
+		return p.Paint(Red, s)
 	case strings.HasPrefix(s, "@@"):
-		return p.Paint(ui.Dim, s)
+		return p.Paint(Dim, s)
 	}
 	return s
 }
 
-// columns counts the columns of a text on a terminal; escape sequences have none.
-func columns(p []byte) int {
+// Columns counts the columns of a text on a terminal; escape sequences have none.
+func Columns(p []byte) int {
 	n := 0
 	for len(p) > 0 {
 		size, width := glyph(p)
@@ -129,9 +130,9 @@ func columns(p []byte) int {
 	return n
 }
 
-// fitting returns how many bytes of a text fit into cols columns, up to a blank if there is one;
+// Fitting returns how many bytes of a text fit into cols columns, up to a blank if there is one;
 // at least one character.
-func fitting(p []byte, cols int) int {
+func Fitting(p []byte, cols int) int {
 	n, blank := 0, 0
 	for used := 0; n < len(p); {
 		size, width := glyph(p[n:])
@@ -164,9 +165,9 @@ func glyph(p []byte) (size, width int) {
 	return n, max(vt.RuneWidth(r), 0)
 }
 
-// feed takes more text and returns what can be shown now: whole lines, and as much of a long
+// Feed takes more text and returns what can be shown now: whole lines, and as much of a long
 // line as fills the width.
-func (m *markdown) feed(text string) string {
+func (m *Markdown) Feed(text string) string {
 	var b strings.Builder
 	m.part += text
 	for {
@@ -185,8 +186,8 @@ func (m *markdown) feed(text string) string {
 	}
 }
 
-// rest returns the last line, which has no newline.
-func (m *markdown) rest() string {
+// Rest returns the last line, which has no newline.
+func (m *Markdown) Rest() string {
 	line := m.part
 	m.part = ""
 	if line == "" {
@@ -196,21 +197,25 @@ func (m *markdown) rest() string {
 }
 
 // piece formats a line, or the next part of a long one.
-func (m *markdown) piece(s string) string {
+func (m *Markdown) piece(s string) string {
 	if m.inside && m.fence == "" {
-		return m.inline(s)
+		return m.hang + m.inline(s)
 	}
+	m.hang = ""
 	return m.line(s)
 }
 
 // cut returns where an incomplete line can be broken, at a blank. It returns 0 if the line must
 // wait for more text: it is short, is code, or has a mark without its end.
-func (m *markdown) cut(line string) int {
-	width := m.out.Width()
-	if m.fence != "" || columns([]byte(line)) <= width {
+func (m *Markdown) cut(line string) int {
+	width := m.Out.Width()
+	if m.inside {
+		width = max(width-len(m.hang), 1)
+	}
+	if m.fence != "" || Columns([]byte(line)) <= width {
 		return 0
 	}
-	at := fitting([]byte(line), width)
+	at := Fitting([]byte(line), width)
 	if line[at] != ' ' {
 		return 0
 	}
