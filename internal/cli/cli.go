@@ -114,7 +114,7 @@ starts it in the background when needed, and it exits on its own when it is idle
 	global.SortFlags = false
 
 	commands := a.commands()
-	if i := slices.IndexFunc(commands, func(c named) bool { return len(args) > 0 && c.name == args[0] }); i >= 0 && args[0] != "completion" && args[0] != "man" { // these describe all commands
+	if i := slices.IndexFunc(commands, func(c named) bool { return len(args) > 0 && c.name == args[0] }); i >= 0 && !slices.Contains(aboutAll, args[0]) {
 		commands = commands[i : i+1]
 	}
 	for _, c := range commands {
@@ -122,6 +122,9 @@ starts it in the background when needed, and it exits on its own when it is idle
 	}
 	return root
 }
+
+// aboutAll are the commands that describe all commands.
+var aboutAll = []string{"completion", "docs", "man"}
 
 // named is a command that is not built yet.
 type named struct {
@@ -142,7 +145,7 @@ func (a *app) commands() []named {
 		{"serve", a.serveCommand}, {"mcp", a.mcpCommand}, {"stop", a.stopCommand}, {"upgrade", a.upgradeCommand},
 		{"http", a.httpCommand}, {"open", a.openCommand}, {"share", a.shareCommand}, {"web", a.webCommand}, {"audit", a.auditCommand},
 		{"config", a.configCommand}, {"doctor", a.doctorCommand},
-		{"call", a.callCommand}, {"version", a.versionCommand}, {"completion", a.completionCommand},
+		{"docs", a.docsCommand}, {"call", a.callCommand}, {"version", a.versionCommand}, {"completion", a.completionCommand},
 		{"man", a.manCommand},
 	}
 }

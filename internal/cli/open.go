@@ -116,18 +116,9 @@ func pageOf(ctx context.Context, c *client.Client, args []string) (string, error
 // browse shows an address in the person's browser. The address is a secret, so it is no argument
 // of a program: other users can see those. The browser opens a private file that leads to it.
 func (a *app) browse(address string) error {
-	opener := "xdg-open"
-	switch {
-	case os.Getenv("SSH_CONNECTION") != "":
-		return errors.New("no browser is started over ssh")
-	case runtime.GOOS == "darwin":
-		opener = "open"
-	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
-		return errors.New("there is no desktop to show a browser on")
-	}
-	program, err := exec.LookPath(opener)
+	program, err := browserProgram()
 	if err != nil {
-		return errors.New(opener + " is not installed")
+		return err
 	}
 	file := filepath.Join(a.config.RuntimeDir, "open.html")
 	page := `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">` +
@@ -135,7 +126,31 @@ func (a *app) browse(address string) error {
 	if err := writePrivate(file, page); err != nil {
 		return err
 	}
-	browser := exec.Command(program, file)
+	return startBrowser(program, file)
+}
+
+// browserProgram returns the program that shows a file or an address in the person's browser, or
+// the reason why none can be started.
+func browserProgram() (string, error) {
+	opener := "xdg-open"
+	switch {
+	case os.Getenv("SSH_CONNECTION") != "":
+		return "", errors.New("no browser is started over ssh")
+	case runtime.GOOS == "darwin":
+		opener = "open"
+	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
+		return "", errors.New("there is no desktop to show a browser on")
+	}
+	program, err := exec.LookPath(opener)
+	if err != nil {
+		return "", errors.New(opener + " is not installed")
+	}
+	return program, nil
+}
+
+// startBrowser shows a file or an address with that program.
+func startBrowser(program, target string) error {
+	browser := exec.Command(program, target)
 	browser.Env = withoutToken(os.Environ())
 	if err := browser.Start(); err != nil {
 		return err
@@ -145,7 +160,7 @@ func (a *app) browse(address string) error {
 	select { // it may run as long as the browser
 	case err := <-ended:
 		if err != nil {
-			return fmt.Errorf("%s: %w", opener, err)
+			return fmt.Errorf("%s: %w", filepath.Base(program), err)
 		}
 	case <-time.After(3 * time.Second):
 	}

@@ -14,6 +14,10 @@ var mayImport = map[string][]string{
 	"cmd/trl-runner": {"internal/runner"},
 	"cmd/trl-kube":   {"internal/kube"},
 
+	// The documents, and the site that is made of them.
+	"":              {},
+	"internal/docs": {"", "internal/near"},
+
 	"api":              {"internal/near"},
 	"api/spec":         {},
 	"internal/gen":     {"api", "internal/config", "internal/version"},
@@ -100,8 +104,8 @@ var mayImport = map[string][]string{
 	// The command line. The interactive programs know no command.
 	"internal/cli/ui":     {"api", "internal/terminal/vt"},
 	"internal/cli/attach": {"api", "client", "internal/cli/ui", "internal/terminal/view"},
-	"internal/cli/chat":   {"api", "client", "internal/cli/ui", "internal/terminal/vt"},
-	"internal/cli": {"api", "api/spec", "client", "internal/audit", "internal/cli/attach", "internal/cli/chat", "internal/cli/ui", "internal/config", "internal/daemon", "internal/mcp", "internal/near", "internal/place", "internal/runner",
+	"internal/cli/chat":   {"api", "client", "internal/cli/ui"},
+	"internal/cli": {"api", "api/spec", "client", "internal/audit", "internal/cli/attach", "internal/cli/chat", "internal/cli/ui", "internal/config", "internal/daemon", "internal/docs", "internal/mcp", "internal/near", "internal/place", "internal/runner",
 		"internal/terminal/cast", "internal/terminal/render", "internal/terminal/view", "internal/terminal/vt", "internal/version"},
 }
 

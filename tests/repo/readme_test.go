@@ -16,7 +16,7 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// block is a fenced block of the README.
+// block is a fenced block of a document.
 type block struct {
 	line    int    // of the opening fence
 	lang    string // the first word after the fence
@@ -28,15 +28,15 @@ type block struct {
 
 var notRun = regexp.MustCompile(`^<!-- not run: (.+) -->$`)
 
-// readme returns the sh blocks of the README, in order. A text block directly
+// shBlocks returns the sh blocks of a document, in order. A text block directly
 // after one is what it prints; … stands for anything.
-func readme(t *testing.T) []block {
+func shBlocks(t *testing.T, document string) []block {
 	t.Helper()
 	var blocks []block
 	var open *block
 	before := ""
 	lastEnd := -10
-	for i, line := range strings.Split(read(t, "README.md"), "\n") {
+	for i, line := range strings.Split(read(t, document), "\n") {
 		switch {
 		case open == nil && strings.HasPrefix(line, "```"):
 			open = &block{line: i + 1, lang: strings.TrimPrefix(line, "```")}
@@ -58,7 +58,7 @@ func readme(t *testing.T) []block {
 		before = line
 	}
 	if open != nil {
-		t.Fatalf("README.md:%d: block without an end", open.line)
+		t.Fatalf("%s:%d: block without an end", document, open.line)
 	}
 	return blocks
 }
@@ -66,6 +66,34 @@ func readme(t *testing.T) []block {
 // TestReadmeCommandsWork is a reader with an empty home directory who types
 // every sh block of the README into one shell, from top to bottom.
 func TestReadmeCommandsWork(t *testing.T) {
+	needTools(t)
+	dir := t.TempDir()
+	typeBlocks(t, reader{document: "README.md", dir: dir, cwd: root, trl: filepath.Join(root, "bin", "trl"), env: readerEnv(t, dir)})
+}
+
+// TestGuideCommandsWork is such a reader for each guide, who has installed trl and its Python client.
+func TestGuideCommandsWork(t *testing.T) {
+	needTools(t)
+	sdk, err := filepath.Abs(filepath.Join(root, "sdk/python/src"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trl := trltest.Binary(t)
+	for _, document := range guides(t) {
+		t.Run(filepath.Base(document), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			env := readerEnv(t, dir)
+			env[0] = strings.Replace(env[0], "PATH=", "PATH="+filepath.Dir(trl)+":", 1)
+			env = append(env, "PYTHONPATH="+sdk, "GORACE=atexit_sleep_ms=0")
+			typeBlocks(t, reader{document: document, dir: dir, cwd: filepath.Join(dir, "home"), trl: trl, env: env})
+		})
+	}
+}
+
+// needTools skips a test without the programs that the documents use.
+func needTools(t *testing.T) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("builds and runs TRL")
 	}
@@ -77,13 +105,39 @@ func TestReadmeCommandsWork(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	dir := t.TempDir()
-	env := readerEnv(t, dir)
-	t.Cleanup(func() { stopDaemon(t, env) })
+}
 
+// guides are the documents, besides the README, whose commands a reader can type from top to bottom.
+func guides(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "docs/guides/*.md"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	list := []string{"docs/quickstart.md", "docs/concepts.md", "docs/coming-from.md", "docs/troubleshooting.md"}
+	for _, file := range files {
+		list = append(list, "docs/guides/"+filepath.Base(file))
+	}
+	return list
+}
+
+// reader is a person who tries a document out.
+type reader struct {
+	document string
+	dir      string // of the reader's files
+	cwd      string // where the reader begins
+	trl      string // the program
+	env      []string
+}
+
+// typeBlocks types the sh blocks of a document into one shell, from top to bottom.
+func typeBlocks(t *testing.T, r reader) {
+	t.Helper()
+	t.Cleanup(func() { stopDaemon(t, r) })
+	document, dir := r.document, r.dir
 	var script strings.Builder
 	script.WriteString("set -eu\n")
-	blocks := readme(t)
+	blocks := shBlocks(t, document)
 	for i, b := range blocks {
 		if b.skipped == "" {
 			fmt.Fprintf(&script, "exec >%s 2>&1\n%s", outputFile(dir, i), b.code)
@@ -97,7 +151,7 @@ func TestReadmeCommandsWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", file)
-	cmd.Dir, cmd.Env = root, env
+	cmd.Dir, cmd.Env = r.cwd, r.env
 	scriptErr := cmd.Run()
 
 	last := -1
@@ -108,12 +162,12 @@ func TestReadmeCommandsWork(t *testing.T) {
 		}
 		last = i
 		if b.checked && !matches(b.output, string(out)) {
-			t.Errorf("README.md:%d: printed\n%s\nthe README says\n%s", b.line, out, b.output)
+			t.Errorf("%s:%d: printed\n%s\nthe document says\n%s", document, b.line, out, b.output)
 		}
 	}
 	if scriptErr != nil {
 		out, _ := os.ReadFile(outputFile(dir, last))
-		t.Fatalf("README.md:%d: %s\n%s\nprinted\n%s", blocks[max(last, 0)].line, scriptErr, blocks[max(last, 0)].code, out)
+		t.Fatalf("%s:%d: %s\n%s\nprinted\n%s", document, blocks[max(last, 0)].line, scriptErr, blocks[max(last, 0)].code, out)
 	}
 }
 
@@ -142,15 +196,15 @@ func readerEnv(t *testing.T, dir string) []string {
 
 // stopDaemon ends the daemon that the commands started, and proves that neither
 // it nor any session left a process behind.
-func stopDaemon(t *testing.T, env []string) {
+func stopDaemon(t *testing.T, r reader) {
 	t.Helper()
-	stop := exec.Command(filepath.Join(root, "bin", "trl"), "stop")
-	stop.Env = env
+	stop := exec.Command(r.trl, "stop")
+	stop.Env = r.env
 	if out, err := stop.CombinedOutput(); err != nil {
 		t.Logf("trl stop: %s\n%s", err, out)
 	}
 	var home string
-	for _, kv := range env {
+	for _, kv := range r.env {
 		if strings.HasPrefix(kv, "HOME=") {
 			home = kv
 		}

@@ -67,7 +67,7 @@ func build(set string, env, flags []string, packages ...string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	if err := touch(root, "api", "client", "cmd", "internal", fakeAgentPackage, "go.mod", "go.sum"); err != nil {
+	if err := touch(root, "api", "client", "cmd", "docs", "internal", fakeAgentPackage, "go.mod", "go.sum"); err != nil {
 		return "", err
 	}
 	return buildIn(root, fmt.Sprintf("%s-%x", set, sha256.Sum256([]byte(root)))[:20], env, flags, packages...)
