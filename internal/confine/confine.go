@@ -83,8 +83,10 @@ type Mount struct {
 	Kind MountKind `json:"kind"`
 	// From is the path that appears there; empty for the same one. For a link, it is where it leads.
 	From string `json:"from,omitempty"`
-	// Optional says that a hidden path may be missing.
-	Optional bool `json:"optional,omitempty"`
+	// Optional says that a hidden path may be missing. Inode is the number that a hidden directory must
+	// have; 0 for any.
+	Optional bool   `json:"optional,omitempty"`
+	Inode    uint64 `json:"inode,omitempty"`
 }
 
 // MountKind is how a path appears.
@@ -92,6 +94,7 @@ type MountKind string
 
 // The kinds of mounts.
 const (
+	MountWhole  MountKind = "whole"  // the tree as it is
 	MountRead   MountKind = "read"   // the tree, read-only
 	MountWrite  MountKind = "write"  // the tree, writable
 	MountHidden MountKind = "hidden" // an empty directory or file in its place

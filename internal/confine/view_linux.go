@@ -91,6 +91,8 @@ func (v *view) add(m Mount) error {
 		return v.hide(m)
 	case MountPinned:
 		return v.pin(m.Path)
+	case MountWhole:
+		return v.bind(m.from(), m.Path, 0)
 	case MountRead:
 		return v.bind(m.from(), m.Path, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID)
 	}
@@ -223,9 +225,12 @@ func (v *view) hide(m Mount) error {
 	if err = unix.Fstat(at, &st); err != nil {
 		return err
 	}
+	if m.Inode != 0 && m.Inode != st.Ino {
+		return unix.ESTALE
+	}
 	var tree int
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		tree, err = filesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, "mode", "0555", "size", "64k")
+		tree, err = filesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, "mode", "0755", "size", "64k")
 		v.own = append(v.own, tree)
 	} else {
 		var empty int

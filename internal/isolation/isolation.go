@@ -126,14 +126,14 @@ var homeSecrets = []string{
 	".local/state/trl", ".password-store", ".npmrc", ".pypirc", ".cargo/credentials.toml", ".bash_history", ".zsh_history",
 }
 
-// resolve returns the real paths of the request.
+// resolve returns the real paths of the request, and makes the channel one.
 func (r *Request) resolve() (p paths, err error) {
 	p.links = map[string]string{}
 	list := func(names []string) (real []string) {
 		for _, name := range names {
 			name = r.expand(name)
 			to, err := filepath.EvalSymlinks(name)
-			if err != nil {
+			if err != nil || name == "." {
 				continue // what does not exist
 			}
 			if to != name {
@@ -143,54 +143,86 @@ func (r *Request) resolve() (p paths, err error) {
 		}
 		return real
 	}
+	for _, real := range list([]string{r.Channel}) {
+		r.Channel = real
+	}
 	i := r.Isolation
 	dirs := list([]string{r.WorkingDir})
 	if len(dirs) == 0 {
 		return p, api.InvalidParam("working_dir", "%q is not a directory", r.WorkingDir)
 	}
 	home, _ := filepath.EvalSymlinks(r.Home)
-	for _, private := range append([]string{home}, r.Secrets...) {
+	daemon := realPaths(r.Secrets)
+	for _, private := range append([]string{home}, daemon...) {
 		if private != "" && private != "/" && inside(private, dirs[0]) {
 			return p, api.InvalidParam("working_dir", "%q contains %q, which isolation hides; begin in a directory below, or list the paths in isolation.writable", r.WorkingDir, private)
 		}
 	}
-	p.writable, p.readable = list(i.Writable), append(list(i.Readable), list(r.Programs)...)
+	p.writable, p.readable = list(i.Writable), list(i.Readable)
+	for _, check := range []struct {
+		field string
+		paths []string
+	}{{"working_dir", dirs}, {"isolation.writable", p.writable}, {"isolation.readable", p.readable}} {
+		for _, path := range check.paths {
+			if err = daemonPath(check.field, path, daemon); err != nil {
+				return p, err
+			}
+		}
+	}
+	p.readable = append(p.readable, list(r.Programs)...)
 	if i.Files == api.FilesWorkspace {
 		p.writable = append(p.writable, dirs...)
 	} else {
 		p.readable = append(p.readable, dirs...)
 	}
 	p.hidden, p.readOnly = list(i.Hidden), list(i.ReadOnly)
-	for _, name := range i.ReadOnly {
-		if _, err := os.Stat(r.expand(name)); err != nil {
-			return p, api.InvalidParam("isolation.read_only", "%q does not exist, so it cannot be protected", name)
+	for _, check := range []struct {
+		field string
+		names []string
+	}{{"isolation.hidden", i.Hidden}, {"isolation.read_only", i.ReadOnly}} {
+		for _, name := range check.names {
+			if _, err := os.Stat(r.expand(name)); err != nil {
+				return p, api.InvalidParam(check.field, "%q does not exist, so it cannot be protected; make it, or list the directory that it will be in", name)
+			}
 		}
 	}
-	granted := slices.Concat(p.writable, p.readable)
 	// A process that can write there could replace what the runner and the daemon use.
 	for _, w := range p.writable {
-		for _, s := range append(slices.Clone(r.Secrets), r.Channel) {
+		for _, s := range append([]string{r.Channel}, daemon...) {
 			if s != "" && inside(s, w) {
 				return p, api.InvalidParam("isolation.writable", "%q contains %q, which belongs to the daemon", w, s)
 			}
 		}
 	}
-	secrets := slices.Clone(r.Secrets)
-	for _, name := range homeSecrets {
-		secrets = append(secrets, filepath.Join(home, name))
+	granted := slices.Concat(p.writable, p.readable)
+	secrets := daemon
+	if home != "" {
+		for _, name := range homeSecrets {
+			secrets = append(secrets, realPaths([]string{filepath.Join(home, name)})...)
+		}
 	}
-	for _, s := range list(secrets) {
-		if slices.ContainsFunc(granted, func(g string) bool { return g != s && inside(s, g) }) && !slices.Contains(granted, s) && home != "" {
+	for _, s := range secrets {
+		if slices.ContainsFunc(granted, func(g string) bool { return g != s && inside(s, g) }) && !slices.Contains(granted, s) {
 			p.secrets = append(p.secrets, s)
 		}
 	}
 	return p, nil
 }
 
+// daemonPath returns an error if a path of a request is one of the daemon.
+func daemonPath(field, path string, daemon []string) error {
+	for _, s := range daemon {
+		if inside(path, s) {
+			return api.InvalidParam(field, "%q is inside %q, which belongs to the daemon; name another path", path, s)
+		}
+	}
+	return nil
+}
+
 // realPaths returns the real paths of those that exist.
 func realPaths(names []string) (list []string) {
 	for _, name := range names {
-		if to, err := filepath.EvalSymlinks(name); err == nil {
+		if to, err := filepath.EvalSymlinks(name); err == nil && name != "" {
 			list = append(list, to)
 		}
 	}

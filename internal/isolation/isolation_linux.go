@@ -34,6 +34,7 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 const (
 	needsTruncate = "needs Linux 6.2 or later"
 	needsScopes   = "needs Linux 6.12 or later"
+	noLandlock    = "needs Landlock (Linux 5.13 or later, with landlock among the lsm= of the kernel)"
 )
 
 // NewPlan finds out how the isolation of a request can be enforced. It returns an error if something
@@ -52,10 +53,18 @@ func NewPlan(r Request) (Plan, error) {
 			return Plan{}, err
 		}
 	}
+	if !r.limited() {
+		p.secrets = outermost(realPaths(r.Secrets))
+		for _, dir := range realPaths([]string{r.WorkingDir}) {
+			if err = daemonPath("working_dir", dir, p.secrets); err != nil {
+				return Plan{}, err
+			}
+		}
+	}
 	version := confine.LandlockVersion()
 	var plan Plan
 	var why error
-	for _, namespaces := range r.levels() {
+	for _, namespaces := range r.levels(p) {
 		plan = r.plan(p, version, namespaces, why)
 		if namespaces == 0 {
 			break
@@ -93,10 +102,12 @@ func NewPlan(r Request) (Plan, error) {
 var withoutNamespaces bool
 
 // levels returns the namespaces to try, the best first; 0 for none.
-func (r *Request) levels() []uintptr {
+func (r *Request) levels(p paths) []uintptr {
 	want := uintptr(0)
 	if r.limited() {
 		want |= unix.CLONE_NEWNS | unix.CLONE_NEWIPC
+	} else if len(p.secrets) > 0 {
+		want |= unix.CLONE_NEWNS
 	}
 	if !r.online() {
 		want |= unix.CLONE_NEWNET
@@ -139,6 +150,16 @@ func (r *Request) plan(p paths, version int, namespaces uintptr, why error) Plan
 	c.OwnProcesses = own
 	c.Scoped, c.NoIPC = version >= 6 && (own || r.limited()), namespaces&unix.CLONE_NEWIPC == 0
 	noUnix := r.limited() && !(view && (version >= 6 || net))
+	if !r.limited() && len(p.secrets) > 0 {
+		if view {
+			r.whole(c, p)
+		}
+		if why := r.reachesDaemon(p, version, view, noNamespaces); why != "" && !r.online() {
+			noUnix = true
+		} else if why != "" {
+			plan.missing(api.AspectSockets, why)
+		}
+	}
 	if r.limited() {
 		c.Confined = version > 0
 		if view {
@@ -183,14 +204,31 @@ func (r *Request) plan(p paths, version int, namespaces uintptr, why error) Plan
 		plan.enforced(api.AspectNetwork, mechanismSeccomp)
 	}
 	if own {
-		r.reportProcesses(&plan, version, view && namespaces&unix.CLONE_NEWUSER == 0)
+		r.reportProcesses(&plan, version, r.limited() && view && namespaces&unix.CLONE_NEWUSER == 0)
 	}
 	plan.enforced(api.AspectPrivileges, mechanismNoNew, mechanismSeccomp, mechanismCaps)
 	return plan
 }
 
+// reachesDaemon says why a session with all files can use the daemon, which starts programs without
+// isolation; empty if it cannot.
+func (r *Request) reachesDaemon(p paths, version int, view bool, noNamespaces string) string {
+	const reason = "the session can reach the daemon, which starts programs without isolation: "
+	switch {
+	case !view:
+		return reason + "to hide its socket and its token " + noNamespaces
+	case version == 0:
+		return reason + "through /proc; to refuse that " + noLandlock
+	}
+	for _, s := range p.secrets {
+		if st, err := os.Stat(s); err == nil && st.Mode()&os.ModeSocket != 0 {
+			return reason + "it makes its socket anew when it starts; to hide that, put it into a directory of its own, such as runtime_dir"
+		}
+	}
+	return ""
+}
+
 func (r *Request) reportFiles(plan *Plan, p paths, version int, view bool, noNamespaces string) {
-	const noLandlock = "needs Landlock (Linux 5.13 or later, with landlock among the lsm= of the kernel)"
 	switch {
 	case view && version > 0:
 		plan.enforced(api.AspectFiles, mechanismLandlock, mechanismMount)
@@ -219,7 +257,11 @@ func (r *Request) reportFiles(plan *Plan, p paths, version int, view bool, noNam
 		plan.enforced(api.AspectAttributes, mechanismMount)
 		return
 	}
-	plan.enforced(api.AspectTmp, mechanismLandlock)
+	if version > 0 {
+		plan.enforced(api.AspectTmp, mechanismLandlock)
+	} else {
+		plan.missing(api.AspectTmp, noLandlock)
+	}
 	plan.missing(api.AspectAttributes, "to hide the names and attributes of files outside, and to keep chmod from them, "+noNamespaces)
 }
 
@@ -294,9 +336,35 @@ func (r *Request) view(plan *Plan, p paths) {
 	c.View = append(c.View, pins(c.View, p)...)
 	hide(c, p.hidden, slices.Concat(p.secrets, systemSecrets()))
 	// A directory comes before what is in it, and of two mounts at one path the later one counts.
-	slices.SortStableFunc(c.View, func(a, b confine.Mount) int {
-		return cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/"))
-	})
+	depth := func(path string) int { return strings.Count(strings.TrimSuffix(path, "/"), "/") }
+	slices.SortStableFunc(c.View, func(a, b confine.Mount) int { return cmp.Compare(depth(a.Path), depth(b.Path)) })
+}
+
+// whole fills in the tree of a session with all files: that of the system, without the daemon's files.
+func (r *Request) whole(c *confine.Isolation, p paths) {
+	c.View = append(c.View, confine.Mount{Path: "/", Kind: confine.MountWhole})
+	for _, path := range p.secrets {
+		m := confine.Mount{Path: path, Kind: confine.MountHidden}
+		var st unix.Stat_t
+		if unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			m.Inode = st.Ino // the session may rename the directories above
+		}
+		c.View = append(c.View, m)
+	}
+	for _, path := range realPaths([]string{r.Channel}) {
+		c.View = append(c.View, confine.Mount{Path: path, Kind: confine.MountWrite})
+	}
+}
+
+// outermost returns the paths that are not inside another one, each once.
+func outermost(list []string) (out []string) {
+	slices.Sort(list)
+	for _, path := range list { // a directory comes before what is in it
+		if !slices.ContainsFunc(out, func(o string) bool { return inside(path, o) }) {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // hide hides the paths that appear in the tree. Those of optional may be missing later.

@@ -37,6 +37,9 @@ func profile(r Request, p paths) string {
 		rule("deny file-read* file-write*", slices.Concat(p.hidden, p.secrets)...)
 		b.WriteString("(deny network-outbound (remote unix-socket))\n")
 		rule("allow network-outbound", p.writable...)
+	} else {
+		rule("deny file-read* file-write* network-outbound", realPaths(r.Secrets)...)
+		rule("allow file-read* file-write*", realPaths([]string{r.Channel})...)
 	}
 	if r.Isolation.Network == api.NetworkNone || r.Isolation.Network == api.NetworkAllow {
 		b.WriteString("(deny network-outbound (remote ip))\n(deny network-bind (local ip))\n")

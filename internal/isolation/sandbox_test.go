@@ -1,6 +1,8 @@
 package isolation_test
 
 import (
+	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/trl-dev/trl/api"
@@ -52,6 +54,14 @@ func TestSandboxProfile(t *testing.T) {
 `
 	if got != want {
 		t.Errorf("%s", got)
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon := "(version 1)\n(allow default)\n(deny file-read* file-write* network-outbound\n  (subpath " + strconv.Quote(dir) + "))\n(deny network-outbound (remote ip))\n(deny network-bind (local ip))\n"
+	if got := isolation.Profile(isolation.Request{Isolation: api.Isolation{Network: api.NetworkNone}, Secrets: []string{dir, dir + "/absent"}}, nil, nil, nil, nil); got != daemon {
+		t.Errorf("with all files: %s", got)
 	}
 	if got := isolation.Profile(isolation.Request{}, nil, nil, nil, nil); got != "(version 1)\n(allow default)\n" {
 		t.Errorf("without isolation: %s", got)

@@ -68,6 +68,12 @@ func newWorld(t *testing.T, r isolation.Request) *world {
 			t.Fatal(err)
 		}
 	}
+	return newWorldIn(t, r)
+}
+
+// newWorldIn plans the isolation of a session whose directories are there.
+func newWorldIn(t *testing.T, r isolation.Request) *world {
+	t.Helper()
 	w := &world{t: t, reaper: process.NewReaper(), Request: r}
 	t.Cleanup(w.reaper.Close)
 	w.Start, w.BestEffort = w.reaper.Start, true
