@@ -66,16 +66,17 @@ type Isolation struct {
 
 // The aspects of isolation, as session.info reports them.
 const (
-	AspectFiles       = "files"        // what can be read and written
-	AspectPaths       = "paths"        // single paths inside those: hidden, read_only
-	AspectAttributes  = "attributes"   // names and attributes of files outside, as chmod changes them
-	AspectTmp         = "tmp"          // a private /tmp
-	AspectSockets     = "sockets"      // unix sockets of programs outside
-	AspectNetwork     = "network"      // connections
-	AspectProcesses   = "processes"    // tracing, memory, environment and files of processes outside
-	AspectSignals     = "signals"      // signals to processes outside
-	AspectProcessList = "process_list" // names and arguments of processes outside
-	AspectPrivileges  = "privileges"   // setuid programs, capabilities, dangerous system calls
+	AspectFiles       = "files"          // what can be read and written
+	AspectPaths       = "paths"          // single paths inside those: hidden, read_only
+	AspectReplaced    = "replaced_paths" // those of them that a program outside replaces
+	AspectAttributes  = "attributes"     // names and attributes of files outside, as chmod changes them
+	AspectTmp         = "tmp"            // a private /tmp
+	AspectSockets     = "sockets"        // unix sockets of programs outside
+	AspectNetwork     = "network"        // connections
+	AspectProcesses   = "processes"      // tracing, memory, environment and files of processes outside
+	AspectSignals     = "signals"        // signals to processes outside
+	AspectProcessList = "process_list"   // names and arguments of processes outside
+	AspectPrivileges  = "privileges"     // setuid programs, capabilities, dangerous system calls
 )
 
 // EnforcedAspect is an aspect of isolation that is in force.

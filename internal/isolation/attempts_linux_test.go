@@ -34,10 +34,10 @@ func init() {
 			return unix.SchedSetAttr(k.Victim, &unix.SchedAttr{Size: unix.SizeofSchedAttr}, 0)
 		},
 		"setpriority":            func(k knowledge) error { return unix.Setpriority(unix.PRIO_PROCESS, k.Victim, 19) },
-		"setpriority of a user":  func(knowledge) error { return allowed(unix.Setpriority(unix.PRIO_USER, nobody, 19)) },
+		"setpriority of a user":  func(knowledge) error { return allowed(unix.Setpriority(unix.PRIO_USER, idleUser, 19)) },
 		"setpriority of a group": func(k knowledge) error { return unix.Setpriority(unix.PRIO_PGRP, k.Group, 19) },
 		"ioprio_set":             func(k knowledge) error { return call(unix.SYS_IOPRIO_SET, 1, uintptr(k.Victim), 3<<13) },
-		"ioprio_set of a user":   func(knowledge) error { return allowed(call(unix.SYS_IOPRIO_SET, 3, nobody, 3<<13)) },
+		"ioprio_set of a user":   func(knowledge) error { return allowed(call(unix.SYS_IOPRIO_SET, 3, idleUser, 3<<13)) },
 		"datagram socket pair":   func(k knowledge) error { return datagram(k, unix.SOCK_DGRAM) },
 		"raw socket pair":        func(k knowledge) error { return datagram(k, unix.SOCK_RAW) },
 		"System V shared memory by number": func(k knowledge) error {
@@ -66,10 +66,10 @@ func init() {
 // semGetValue is GETVAL of semctl(2).
 const semGetValue = 12
 
-// nobody is a user without processes, so that an attempt for a user that succeeds does no harm.
-const nobody = otherUser + 1
+// idleUser is a user without processes, so that an attempt for a user that succeeds does no harm.
+const idleUser = otherUser + 1
 
-// allowed is nil if the kernel only found no process of nobody.
+// allowed is nil if the kernel only found no process of that user.
 func allowed(err error) error {
 	if err == unix.ESRCH {
 		return nil

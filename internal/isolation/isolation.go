@@ -76,7 +76,7 @@ func (p Plan) Forget() {
 
 // optional are the aspects that are reported, but never required: what they protect is less than the
 // contents of files and the life of processes.
-var optional = []string{api.AspectTmp, api.AspectAttributes, api.AspectProcessList}
+var optional = []string{api.AspectReplaced, api.AspectTmp, api.AspectAttributes, api.AspectProcessList}
 
 // unavailable returns the error of required isolation that cannot be enforced; nil for none.
 func (p Plan) unavailable() error {

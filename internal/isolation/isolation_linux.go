@@ -246,6 +246,12 @@ func (r *Request) reportFiles(plan *Plan, p paths, version int, view bool, noNam
 		switch {
 		case view:
 			plan.enforced(api.AspectPaths, mechanismMount)
+			for _, path := range single {
+				if st, err := os.Stat(path); err == nil && !st.IsDir() {
+					plan.missing(api.AspectReplaced, "a new file that a program outside renames to "+path+", as editors do, is visible to the processes that run; list its directory instead")
+					break
+				}
+			}
 		case !deep && version > 0:
 			plan.enforced(api.AspectPaths, mechanismLandlock)
 		default:

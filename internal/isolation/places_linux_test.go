@@ -37,6 +37,13 @@ func parentsOfMounts(t *testing.T, dir, files string) {
 	if !strings.HasPrefix(home, "/tmp/") && !strings.HasPrefix(home, "/var/tmp/") {
 		t.Skip("needs a directory for temporary files in /tmp or /var/tmp")
 	}
+	if w.missing(api.AspectReplaced) == "" {
+		t.Error("does not report that the hidden file can be replaced outside")
+	}
+	w.BestEffort = false
+	if _, err := isolation.NewPlan(w.Request); w.missing(api.AspectFiles)+w.missing(api.AspectPaths)+w.missing(api.AspectSockets) == "" && err != nil {
+		t.Errorf("a session that requires its isolation: %v", err)
+	}
 	out, err := w.run(`cd ~ && mkdir -p b && mv src x; mv src/deep src/x; mv -T b src; ln -s /old` + outside + ` src; echo kept >own; cat src/deep/proj/.env; ls -d src/deep/proj`)
 	if err != nil || strings.Count(out, "busy") < 2 || !strings.HasSuffix(out, "\nsrc/deep/proj\n") || strings.Contains(out, "secret") {
 		t.Errorf("%q, %v", out, err)
@@ -82,6 +89,9 @@ func TestPathsThroughLinks(t *testing.T) {
 			Isolation:  api.Isolation{Files: api.FilesWorkspace, Readable: []string{"/bin/sh"}, Hidden: []string{named + "/src/proj/keys/old", named + "/src/proj/keys"}},
 			WorkingDir: named + "/src/proj", Home: named, Private: dir + "/home/private",
 		})
+		if reason := w.missing(api.AspectReplaced); reason != "" {
+			t.Errorf("hidden directories: %s", reason)
+		}
 		if out, err := w.run("echo x >made; cat made; ls keys/old 2>&1 | grep -c key$"); err != nil || w.namespaces() && out != "x\n0\n" {
 			t.Errorf("%q, %v", out, err)
 		}
