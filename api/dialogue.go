@@ -60,7 +60,8 @@ type DialogueCreateParams struct {
 	// PermissionMode is one of the agent's own modes, such as acceptEdits or plan; empty: the
 	// agent's default.
 	PermissionMode string `json:"permission_mode,omitempty"`
-	// WorkingDir is the directory the agent works in, an absolute path; empty: the home directory.
+	// WorkingDir is the directory the agent works in, an absolute path; empty: the home directory,
+	// or in a container or pod the directory that the image names.
 	WorkingDir string `json:"working_dir,omitempty"`
 	// Env is added to the environment of the runtime.
 	Env map[string]string `json:"env,omitempty"`

@@ -87,7 +87,7 @@ type SessionCreateParams struct {
 	// default_shell is configured.
 	PreferShell string `json:"prefer_shell,omitempty"`
 	// WorkingDir is the directory in which the shell or program starts, an absolute path;
-	// empty: the home directory.
+	// empty: the home directory, or in a container or pod the directory that the image names.
 	WorkingDir string `json:"working_dir,omitempty"`
 	// Env is added to the environment of the runtime.
 	Env map[string]string `json:"env,omitempty"`

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
@@ -46,6 +48,21 @@ func (r *Runner) createOnce(_ context.Context, q *link.Request[*link.CreateParam
 	return nil
 }
 
+func isDir(path string) bool {
+	fi, err := os.Stat(path)
+	return err == nil && fi.IsDir()
+}
+
+// firstDir returns the first of the paths that is a directory which this user may enter, else /.
+func firstDir(paths ...string) string {
+	for _, path := range paths {
+		if path != "" && isDir(path) && unix.Access(path, unix.X_OK) == nil {
+			return path
+		}
+	}
+	return "/"
+}
+
 // create starts the session. It holds the shell's lock, so that an end of the session meanwhile
 // waits and finds all processes.
 func (r *Runner) create(p link.CreateParams) error {
@@ -53,18 +70,10 @@ func (r *Runner) create(p link.CreateParams) error {
 	defer r.unlockShell()
 	var at place
 	at.env, at.path = environment(p, r.cfg.BaseEnv)
-	at.cwd = p.Params.WorkingDir
-	if at.cwd == "" {
-		at.cwd = envValue(at.env, "HOME")
-	}
-	if at.cwd == "" {
-		at.cwd = "/"
-	}
-	if fi, err := os.Stat(at.cwd); err != nil || !fi.IsDir() {
-		if p.Params.WorkingDir != "" {
-			return api.InvalidParam("working_dir", "%q is not a directory", at.cwd)
-		}
-		at.cwd = "/"
+	if at.cwd = p.Params.WorkingDir; at.cwd == "" {
+		at.cwd = firstDir(r.cfg.StartDir, envValue(at.env, "HOME"))
+	} else if !isDir(at.cwd) {
+		return api.InvalidParam("working_dir", "%q is not a directory", at.cwd)
 	}
 	if p.Params.PreferShell != "" && p.Params.Shell != api.NoShell {
 		if _, err := shell.Find(p.Params.PreferShell, at.path, at.cwd); err == nil {

@@ -107,7 +107,7 @@ func serve(inPlace bool) int {
 		},
 	}
 	if inPlace {
-		c.BaseEnv, c.SpillDir = baseEnv(os.Environ()), spillDir(dir)
+		c.BaseEnv, c.StartDir, c.SpillDir = baseEnv(os.Environ()), os.Getenv(startDirVariable), spillDir(dir)
 		keepFromCleaners(dir)
 	}
 	r, err := New(c)

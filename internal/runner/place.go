@@ -228,9 +228,10 @@ func spawn(dir, id string, reaper *process.Reaper) (info process.Info, err error
 	if err != nil {
 		return info, &runnerError{err}
 	}
+	cwd, _ := os.Getwd() // the directory of the image, or the home directory
 	p, err := reaper.Start(process.Spec{
 		Path: self, Args: []string{Name, verbServe}, Dir: "/", Files: files, Setsid: true,
-		Env: append(runnerEnv(os.Environ()), api.SessionMarker+"="+id),
+		Env: append(runnerEnv(os.Environ()), api.SessionMarker+"="+id, startDirVariable+"="+cwd),
 	})
 	if err != nil {
 		return info, &runnerError{err}

@@ -220,6 +220,10 @@ func TestRunnerInAPlace(t *testing.T) {
 	if got := s.run(conn, `echo "$OF_PLACE $TERM [$SSH_CONNECTION$SSH_AUTH_SOCK$TRL_RUNNER_DIR]"; v=kept`); got != "yes dumb []\n" {
 		t.Errorf("environment: %q", got)
 	}
+	// It begins where trl-runner was started: in the directory of an image, or at home.
+	if got, want := s.run(conn, `pwd; echo "[$TRL_START_DIR]"`), testkit.Must(os.Getwd())(t)+"\n[]\n"; got != want {
+		t.Errorf("directory: %q, want %q", got, want)
+	}
 	s.run(conn, "setsid sleep 4321 >/dev/null 2>&1 &")
 	end() // the connection ends, the session does not
 	conn, end = s.dial(r)

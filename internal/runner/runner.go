@@ -28,10 +28,11 @@ type Config struct {
 	Dir       string // private directory of the session
 	Version   string
 	Subreaper bool // the kernel makes orphans children of this process
-	// BaseEnv is the environment that a session begins with, and SpillDir the directory for output
-	// that does not fit into memory, if the daemon does not know them because the place is not its
-	// own machine.
+	// BaseEnv and StartDir are the environment and the directory that a session begins with, and
+	// SpillDir the directory for output that does not fit into memory, if the daemon does not know
+	// them because the place is not its own machine.
 	BaseEnv  map[string]string
+	StartDir string
 	SpillDir string
 	// Start starts a process on the thread whose children are watched.
 	Start func(process.Spec) (*process.Process, error)

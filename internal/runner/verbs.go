@@ -23,6 +23,9 @@ import (
 	"github.com/trl-dev/trl/internal/version"
 )
 
+// startDirVariable tells the runner of a place the directory that sessions begin in. Sessions do not see it.
+const startDirVariable = "TRL_START_DIR"
+
 // The verbs of trl-runner in a place that is not the daemon's machine. verbServe is for trl-runner
 // itself.
 const (

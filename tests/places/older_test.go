@@ -50,7 +50,7 @@ func (p *place) fromAfar(t *testing.T) {
 	if s.Place == nil || s.Place.Kind != api.PlaceTRL || s.Place.Address == "" || s.Place.Image == "" {
 		t.Errorf("%+v", s.Place)
 	}
-	if r := testkit.Must(near.ExecRun(p.ctx, api.ExecParams{SessionID: s.SessionID, Command: "echo $IN_IMAGE"}))(t); r.Stdout != "busybox\n" {
+	if r := testkit.Must(near.ExecRun(p.ctx, api.ExecParams{SessionID: s.SessionID, Command: "echo $IN_IMAGE $PWD"}))(t); r.Stdout != "busybox /work\n" {
 		t.Errorf("%+v", r)
 	}
 	testkit.Must(near.SessionDestroy(p.ctx, api.SessionDestroyParams{SessionID: s.SessionID}))(t)

@@ -706,7 +706,10 @@ export interface SessionCreateParams {
   shell?: string;
   /** Used instead of /bin/sh, if it exists, when shell is empty and no default_shell is configured. */
   prefer_shell?: string;
-  /** The directory in which the shell or program starts, an absolute path; empty: the home directory. */
+  /**
+   * The directory in which the shell or program starts, an absolute path; empty: the home directory,
+   * or in a container or pod the directory that the image names.
+   */
   working_dir?: string;
   /** Added to the environment of the runtime. */
   env?: Record<string, string>;
@@ -1294,7 +1297,10 @@ export interface DialogueCreateParams {
   model?: string;
   /** One of the agent's own modes, such as acceptEdits or plan; empty: the agent's default. */
   permission_mode?: string;
-  /** The directory the agent works in, an absolute path; empty: the home directory. */
+  /**
+   * The directory the agent works in, an absolute path; empty: the home directory, or in a container
+   * or pod the directory that the image names.
+   */
   working_dir?: string;
   /** Added to the environment of the runtime. */
   env?: Record<string, string>;

@@ -48,7 +48,7 @@ class SessionOptions(TypedDict, total=False):
 
     working_dir: str
     """The directory in which the shell or program starts, an absolute path; empty: the home
-    directory.
+    directory, or in a container or pod the directory that the image names.
     """
 
     env: Mapping[str, str]
@@ -159,7 +159,7 @@ class TerminalOptions(TypedDict, total=False):
 
     working_dir: str
     """The directory in which the shell or program starts, an absolute path; empty: the home
-    directory.
+    directory, or in a container or pod the directory that the image names.
     """
 
     env: Mapping[str, str]
@@ -269,7 +269,7 @@ class ProgramOptions(TypedDict, total=False):
 
     working_dir: str
     """The directory in which the shell or program starts, an absolute path; empty: the home
-    directory.
+    directory, or in a container or pod the directory that the image names.
     """
 
     env: Mapping[str, str]
@@ -698,7 +698,9 @@ class DialogueOptions(TypedDict, total=False):
     """One of the agent's own modes, such as acceptEdits or plan; empty: the agent's default."""
 
     working_dir: str
-    """The directory the agent works in, an absolute path; empty: the home directory."""
+    """The directory the agent works in, an absolute path; empty: the home directory, or in a
+    container or pod the directory that the image names.
+    """
 
     env: Mapping[str, str]
     """Added to the environment of the runtime."""

@@ -867,7 +867,7 @@ class SessionCreateParams(TypedDict, total=False):
 
     working_dir: str
     """The directory in which the shell or program starts, an absolute path; empty: the home
-    directory.
+    directory, or in a container or pod the directory that the image names.
     """
 
     env: dict[str, str]
@@ -1694,7 +1694,9 @@ class DialogueCreateParams(_DialogueCreateParams, total=False):
     """One of the agent's own modes, such as acceptEdits or plan; empty: the agent's default."""
 
     working_dir: str
-    """The directory the agent works in, an absolute path; empty: the home directory."""
+    """The directory the agent works in, an absolute path; empty: the home directory, or in a
+    container or pod the directory that the image names.
+    """
 
     env: dict[str, str]
     """Added to the environment of the runtime."""
