@@ -160,6 +160,24 @@ func Hello(ctx context.Context, label string) (Caller, error) {
 	return hello(label), nil
 }
 
+type traceKey struct{}
+
+// WithTraceparent returns a context whose calls are part of a trace. The traceparent is the caller's
+// position in it, as W3C Trace Context defines it; a Client sends it to the daemon, which ignores one
+// that is malformed. An empty one changes nothing.
+func WithTraceparent(ctx context.Context, traceparent string) context.Context {
+	if traceparent == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, traceKey{}, traceparent)
+}
+
+// Traceparent returns the text of WithTraceparent, "" if ctx has none.
+func Traceparent(ctx context.Context) string {
+	text, _ := ctx.Value(traceKey{}).(string)
+	return text
+}
+
 type streamsKey struct{}
 
 // WithStreams returns a context whose call can close streams of the caller's connection. close ends

@@ -177,6 +177,7 @@ func (c *conn) send(ctx context.Context, id uint64, method string, params any, s
 	}
 	e := wire.NewEncoder()
 	defer e.Release()
+	e.Trace(api.Traceparent(ctx))
 	body, err := c.encode(e, id, method, params, stream)
 	if err != nil {
 		return false, badParams(method, err)

@@ -190,6 +190,7 @@ func (w *remote) living() (*link, error) {
 func (w *remote) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	e := wire.NewEncoder()
 	defer e.Release()
+	e.Trace(api.Traceparent(ctx))
 	if err := e.Request(1, method, params); err != nil {
 		return nil, badParams(method, err)
 	}
@@ -211,6 +212,7 @@ func (w *remote) call(ctx context.Context, method string, params any) (json.RawM
 func (w *remote) open(ctx context.Context, method string, params any) (api.Stream, error) {
 	e := wire.NewEncoder()
 	defer e.Release()
+	e.Trace(api.Traceparent(ctx))
 	if err := e.Request(1, method, params); err != nil {
 		return nil, badParams(method, err)
 	}

@@ -90,6 +90,9 @@ func (w *web) request(ctx context.Context, method, path string, body []byte, hea
 	for key, values := range header {
 		req.Header[key] = values
 	}
+	if traceparent := api.Traceparent(ctx); traceparent != "" && !strings.ContainsAny(traceparent, "\r\n") {
+		req.Header.Set("Traceparent", traceparent)
+	}
 	if w.token != "" {
 		req.Header.Set("Authorization", "Bearer "+w.token)
 	}

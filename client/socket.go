@@ -142,6 +142,7 @@ func (s *socket) call(ctx context.Context, method string, params any) (json.RawM
 func (s *socket) open(ctx context.Context, method string, params any) (api.Stream, error) {
 	e := wire.NewEncoder()
 	defer e.Release()
+	e.Trace(api.Traceparent(ctx))
 	if err := e.RawRequest(1, method, params); err != nil {
 		return nil, badParams(method, err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/runner"
@@ -33,7 +34,8 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	a := &app{Streams: ui.Streams{Stdin: stdin, Stdout: ui.NewPrinter(stdout), Stderr: ui.NewPrinter(stderr)}}
 	root := a.root(args)
 	root.SetArgs(endFlags(root, args))
-	return a.finish(root.ExecuteContext(context.Background()))
+	// The calls of a command that is part of a trace are part of it too.
+	return a.finish(root.ExecuteContext(api.WithTraceparent(context.Background(), os.Getenv("TRACEPARENT"))))
 }
 
 // app is one invocation of trl: its streams and its global flags. One goroutine uses it, unless

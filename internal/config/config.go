@@ -128,6 +128,10 @@ type Config struct {
 	GRPC         string `key:"grpc" kind:"address" doc:"host and port to serve gRPC on, such as 127.0.0.1:7331; empty = no gRPC"`
 	GRPCClientCA string `key:"grpc_client_ca" kind:"path" doc:"file of CA certificates, in PEM; every gRPC client must then present a certificate signed by one of them, and needs no token"`
 
+	// Traces.
+	TraceEndpoint string `key:"trace_endpoint" kind:"endpoint" doc:"URL of an OpenTelemetry collector to export traces to over OTLP/HTTP, such as http://127.0.0.1:4318; empty = the variables OTEL_EXPORTER_OTLP_… decide, and without them there are no traces"`
+	TraceCommands bool   `key:"trace_commands" kind:"bool" doc:"pass TRACEPARENT to commands, if traces are exported"`
+
 	// The command line.
 	DetachKey string `key:"detach_key" kind:"text" doc:"key that detaches from trl attach: ctrl- and a letter or one of @ \\ ] ^ _; none = no key"`
 

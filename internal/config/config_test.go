@@ -88,6 +88,8 @@ func TestMistakesNameKeyValueAndOrigin(t *testing.T) {
 		{arg: "--output-bytes=lots", want: "output_bytes: \"lots\": must be a number of bytes, or a size such as \"16MiB\" (flag --output-bytes)"},
 		{arg: "--output-bytes=99999999TiB", want: "output_bytes: \"99999999TiB\": must be"},
 		{arg: "--default-shell=", want: "default_shell: must not be empty (flag --default-shell)"},
+		{arg: "--trace-endpoint=127.0.0.1:4318", want: "trace_endpoint: must be a URL such as http://127.0.0.1:4318"},
+		{arg: "--trace-endpoint=http://user:secret@127.0.0.1:4318", want: "without a password"},
 		{arg: "--http=8080", want: "http: \"8080\": must be a host and a port, such as 127.0.0.1:7330"},
 		{arg: "--http=:8080", want: "http: \":8080\": must be a host and a port"},
 		{arg: "--http=localhost:http", want: "http: \"localhost:http\": must be a host and a port"},
@@ -288,7 +290,7 @@ func TestEverySettingIsDescribed(t *testing.T) {
 		}
 		seen[e.Key], seen[e.Env] = true, true
 	}
-	if n := len(cfg.Entries()); n != 76 {
+	if n := len(cfg.Entries()); n != 78 {
 		t.Errorf("%d settings", n)
 	}
 	if cfg.Limits()["max_sessions"] != 64 || cfg.Limits()["kill_grace_s"] != 5 {

@@ -68,6 +68,16 @@ func checkURL(text string) error {
 	return nil
 }
 
+// checkEndpoint rejects what is no URL of a collector. Traces have no values, so http is allowed; a URL
+// with a password would be printed by trl config.
+func checkEndpoint(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("must be a URL such as http://127.0.0.1:4318, without a password")
+	}
+	return nil
+}
+
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()

@@ -272,7 +272,7 @@ func (v *flagValue) Type() string {
 		return "n"
 	case kindText, kindLevel, kindMode, kindAudit:
 		return "string"
-	case kindURL:
+	case kindURL, kindEndpoint:
 		return "url"
 	case kindAddress:
 		return "host:port"

@@ -23,19 +23,20 @@ type setting struct {
 type kind string
 
 const (
-	kindPath    kind = "path"    // a string: an absolute path once loaded
-	kindText    kind = "text"    // a string that is not empty
-	kindLevel   kind = "level"   // a string: one of the levels
-	kindMode    kind = "mode"    // a string: require or best-effort
-	kindAudit   kind = "audit"   // a string: on, off or require
-	kindCount   kind = "count"   // int64
-	kindBytes   kind = "bytes"   // int64, also written as 16MiB
-	kindSeconds kind = "seconds" // float64, also written as 90s or 1h30m
-	kindNumber  kind = "number"  // float64
-	kindBool    kind = "bool"
-	kindAddress kind = "address" // a string: host:port, or empty
-	kindURL     kind = "url"     // a string: a URL of https, or of http on this machine, or empty
-	kindList    kind = "list"    // a string: words with commas between; see Words
+	kindPath     kind = "path"    // a string: an absolute path once loaded
+	kindText     kind = "text"    // a string that is not empty
+	kindLevel    kind = "level"   // a string: one of the levels
+	kindMode     kind = "mode"    // a string: require or best-effort
+	kindAudit    kind = "audit"   // a string: on, off or require
+	kindCount    kind = "count"   // int64
+	kindBytes    kind = "bytes"   // int64, also written as 16MiB
+	kindSeconds  kind = "seconds" // float64, also written as 90s or 1h30m
+	kindNumber   kind = "number"  // float64
+	kindBool     kind = "bool"
+	kindAddress  kind = "address"  // a string: host:port, or empty
+	kindURL      kind = "url"      // a string: a URL of https, or of http on this machine, or empty
+	kindEndpoint kind = "endpoint" // a string: an http or https URL, or empty
+	kindList     kind = "list"     // a string: words with commas between; see Words
 )
 
 // year bounds every duration: more than anyone waits, and safe in arithmetic.
@@ -232,6 +233,8 @@ func (s setting) check(v any) error {
 			return checkAddress(v)
 		case s.kind == kindURL && v != "":
 			return checkURL(v)
+		case s.kind == kindEndpoint && v != "":
+			return checkEndpoint(v)
 		case s.kind == kindMode && v != "require" && v != "best-effort":
 			return fmt.Errorf("%q: must be require or best-effort", v)
 		case s.kind == kindAudit && v != "on" && v != "off" && v != "require":

@@ -38,6 +38,7 @@ import (
 	"github.com/trl-dev/trl/internal/service"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/state"
+	"github.com/trl-dev/trl/internal/trace"
 	"github.com/trl-dev/trl/internal/version"
 )
 
@@ -75,8 +76,9 @@ type daemon struct {
 	listener *server.Listener // nil without a socket
 	tokens   *server.Tokens   // nil before the first front
 	logins   *login.Store
-	audit    *audit.Log // nil if it is off
-	hook     *hook.Hook // nil if none is configured
+	audit    *audit.Log    // nil if it is off
+	hook     *hook.Hook    // nil if none is configured
+	traces   *trace.Tracer // nil if they are off
 	reaper   *process.Reaper
 	state    *state.Dir
 	runtime  *host.Runtime
@@ -119,7 +121,9 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	d := &daemon{config: c, o: o, log: o.Logger, replace: make(chan replacement, 1), ends: make(chan ending, 1), chosen: map[string]string{}}
 	d.executable, _ = os.Executable()
 	d.manager = os.Getenv(notifyVariable)
-	os.Unsetenv(notifyVariable) // not for our children
+	for _, name := range []string{notifyVariable, "TRACEPARENT", "TRACESTATE"} {
+		os.Unsetenv(name) // not for our children
+	}
 	if o.ReadyFD > 0 {
 		d.ready = os.NewFile(uintptr(o.ReadyFD), "ready")
 	}
@@ -188,6 +192,10 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 		return err
 	}
 	defer d.closeAudit()
+	if err = d.openTraces(); err != nil {
+		return err
+	}
+	defer d.closeTraces()
 	d.newServer()
 	if err = d.startFronts(); err == nil {
 		err = d.registry.Recover(ctx, slot)
@@ -345,7 +353,7 @@ func (d *daemon) newServer() {
 		Registry: d.registry, DaemonID: d.id, Places: d.places, Dialogues: d.talks, Limits: d.config.Limits(), Capabilities: capabilities,
 		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.switchHTTP, Console: console{d}, Fronts: d.frontURLs, ConfigFile: d.config.File(),
 	})
-	d.service = d.audited(d.plain, nil)
+	d.service = d.traced(d.audited(d.plain, nil))
 	c := server.Config{
 		Service:         d.service,
 		Hold:            d.registry.Hold,

@@ -65,7 +65,7 @@ func (d *daemon) serveHTTP(f *front, svc api.Service) (frontServer, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	c.Handlers = map[string]http.Handler{"/mcp": mcp.Handler(ctx, mcp.Config{
-		Service: d.audited(d.plain, &api.Caller{Transport: "mcp"}), Hold: d.registry.Hold, Logger: d.log, PreferShell: preferredShell, TextShell: textShell(d.config),
+		Service: d.traced(d.audited(d.plain, &api.Caller{Transport: "mcp"})), Hold: d.registry.Hold, Logger: d.log, PreferShell: preferredShell, TextShell: textShell(d.config),
 	})}
 	return httpServer{d.server.NewHTTP(c), stop}, nil
 }

@@ -200,6 +200,7 @@ func (d *daemon) become(r replacement) error {
 		d.log.Warn("clients did not read their last answers", "error", err)
 	}
 	d.closeHook() // its command would become a child of the new program, which does not know it
+	d.closeTraces()
 	d.closeAudit()
 	if fd, err := handOverKeys(d.archive.Keys()); err != nil {
 		d.log.Warn("output of ended sessions is lost", "error", err)

@@ -29,6 +29,7 @@ carries the ` + "`id`" + ` of its request, which may be any JSON scalar. Pushes 
   data, and N bytes follow its line. Pushes without "raw" keep their usual form; an older daemon sends only those.
 - There, exec.input may have the member "raw":true too. If the answer has "raw":true, later exec.input requests on the same connection may have "raw":N as their last member
   instead of data, with N bytes behind the line. An older daemon answers without "raw".
+- A request may have the member "traceparent", the position of its caller in a trace (W3C Trace Context). Over HTTP and gRPC it is the header of that name. TRL ignores one that is malformed.
 - Names are matched exactly, and no name may appear twice.
 - Ignore fields and push types that you do not know. TRL ignores unknown parameters, except in strict methods.
 

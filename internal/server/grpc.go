@@ -153,6 +153,9 @@ func (g *GRPC) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error
 	frames := &frameStream{stream: stream, timeout: s.cfg.WriteTimeout}
 	c := s.newConn(context.Background(), frames, caller, transportGRPC, who)
 	c.frames, c.halfClose, c.scope = true, true, scope
+	if md, _ := metadata.FromIncomingContext(stream.Context()); len(md.Get(headerTraceparent)) == 1 {
+		c.requests = api.WithTraceparent(c.requests, md.Get(headerTraceparent)[0])
+	}
 	stop := context.AfterFunc(stream.Context(), func() { c.cancel(errClientGone) })
 	defer stop()
 	if token != "" {

@@ -46,6 +46,9 @@ type endpoint struct {
 	serve func(x *exchange)
 }
 
+// headerTraceparent is the header of W3C Trace Context, and the metadata of gRPC.
+const headerTraceparent = "traceparent"
+
 const (
 	get  = "GET, HEAD"
 	post = "POST"
@@ -139,7 +142,7 @@ func (h *HTTP) handle(rw http.ResponseWriter, r *http.Request) {
 	stop := context.AfterFunc(r.Context(), func() { c.cancel(errClientGone) })
 	defer stop()
 	x.caller = &api.Caller{Transport: transportHTTP.String(), Address: c.peer()}
-	x.ctx = api.WithCaller(api.WithConn(r.Context(), c.ctx), x.caller)
+	x.ctx = api.WithCaller(api.WithConn(api.WithTraceparent(r.Context(), r.Header.Get(headerTraceparent)), c.ctx), x.caller)
 	if r.Body != http.NoBody {
 		body := &body{ReadCloser: r.Body, rc: x.w.rc, timeout: h.cfg.BodyTimeout}
 		body.extend() // even if the handler does not read the body: net/http does, at the end

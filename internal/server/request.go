@@ -76,7 +76,7 @@ func (c *conn) handle(line, body []byte, taken int64, named func()) {
 			return
 		}
 	}
-	ctx, cancel := context.WithCancel(api.WithCaller(c.requests, c.caller.Load()))
+	ctx, cancel := context.WithCancel(api.WithTraceparent(api.WithCaller(c.requests, c.caller.Load()), req.Traceparent))
 	defer cancel()
 	switch {
 	case named == nil:

@@ -19,6 +19,7 @@ import (
 //	hold NAME   waits until release(NAME)
 //	size N      answers N bytes
 //	stdin       answers its stdin
+//	traceparent answers the position of the caller in a trace
 //	panic       panics
 //
 // and for exec.stream:
@@ -80,6 +81,8 @@ func (s *service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 	case "size":
 		n, _ := strconv.Atoi(arg)
 		return api.ExecResult{Stdout: strings.Repeat("x", n)}, nil
+	case "traceparent":
+		return api.ExecResult{Stdout: api.Traceparent(ctx)}, nil
 	case "stdin":
 		data, _ := p.StdinData()
 		text, b64 := api.Text(data)

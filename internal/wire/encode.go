@@ -14,8 +14,9 @@ import (
 // Encoder writes lines into its own buffer. It does not escape the special characters of HTML,
 // because output is for terminals and models.
 type Encoder struct {
-	b   []byte
-	enc *json.Encoder
+	b           []byte
+	enc         *json.Encoder
+	traceparent string
 }
 
 // keepEncoder is the largest buffer that is kept for reuse.
@@ -36,9 +37,13 @@ func (e *Encoder) Release() {
 	if cap(e.b) > keepEncoder {
 		return
 	}
-	e.b = e.b[:0]
+	e.b, e.traceparent = e.b[:0], ""
 	encoders.Put(e)
 }
+
+// Trace makes the requests that follow part of a trace, with a traceparent as W3C Trace Context defines
+// it; "" for none.
+func (e *Encoder) Trace(traceparent string) { e.traceparent = traceparent }
 
 // Bytes returns the lines written so far. They are valid until Release.
 func (e *Encoder) Bytes() []byte { return e.b }
@@ -206,6 +211,10 @@ func (e *Encoder) Request(id uint64, method string, params any) error {
 	if err := e.value(method); err != nil {
 		e.b = e.b[:start]
 		return err
+	}
+	if e.traceparent != "" {
+		e.b = append(e.b, `,"traceparent":`...)
+		e.b = appendString(e.b, e.traceparent)
 	}
 	e.b = append(e.b, `,"params":`...)
 	if err := e.value(params); err != nil {

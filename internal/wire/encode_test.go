@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"reflect"
@@ -134,4 +135,25 @@ func BenchmarkEvent(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestTracedRequest: the parser finds the traceparent that a client sends, and a reused Encoder has
+// forgotten it.
+func TestTracedRequest(t *testing.T) {
+	for _, want := range []string{"00-a\"b", ""} {
+		e := wire.NewEncoder()
+		e.Trace(want)
+		if err := e.RequestWith(1, "exec.input", api.ExecInputParams{ExecID: "x"}, 7); err != nil {
+			t.Fatal(err)
+		}
+		line := bytes.TrimSuffix(e.Bytes(), []byte("\n"))
+		if req, bad := wire.ParseRequest(line); bad != nil || req.Traceparent != want || wire.RawLength(line) != 7 {
+			t.Errorf("%s: %+v, %v", line, req, bad)
+		}
+		e.Release()
+		if e = wire.NewEncoder(); e.Request(1, "system.ping", struct{}{}) != nil || bytes.Contains(e.Bytes(), []byte("traceparent")) {
+			t.Errorf("%s", e.Bytes())
+		}
+		e.Release()
+	}
 }

@@ -24,6 +24,8 @@ type Request struct {
 	// Raw means that the client accepts output as raw bytes after a push (Encoder.RawEvent),
 	// and asks whether it may send raw bytes after its requests (Encoder.RawAnswer).
 	Raw bool
+	// Traceparent is the caller's position in a trace, as the client wrote it; "" if absent.
+	Traceparent string
 }
 
 // RawLength returns the number of raw bytes that follow the line of a request: the value of the
@@ -82,13 +84,16 @@ func ParseRequest(line []byte) (Request, *api.Error) {
 		return req, invalid("method: must be a string, not %s", kindOf(method))
 	}
 	req.Method = name
+	if env.traceparent != nil {
+		req.Traceparent, _ = unquote(env.traceparent) // what is no string is no traceparent either
+	}
 	return req, nil
 }
 
 // envelope has the members of a request as unparsed JSON. Unknown members are ignored.
 type envelope struct {
-	id, method, params, raw []byte
-	bad                     *api.Error // a member appears twice, or its name differs in letter case
+	id, method, params, raw, traceparent []byte
+	bad                                  *api.Error // a member appears twice, or its name differs in letter case
 }
 
 // openEnvelope finds the members of a request. ok is false if text is not a JSON object.
@@ -104,6 +109,8 @@ func openEnvelope(text []byte) (env envelope, ok bool) {
 			to = &env.params
 		case "raw":
 			to = &env.raw
+		case "traceparent":
+			to = &env.traceparent
 		default:
 			for _, name := range []string{"id", "method", "params"} {
 				if bytes.EqualFold(key, []byte(name)) && env.bad == nil {

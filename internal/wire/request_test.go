@@ -17,6 +17,7 @@ func TestParseRequest(t *testing.T) {
 		name, line         string
 		id, method, params string
 		refused            string // part of the message
+		trace              string
 	}{
 		{name: "all", line: `{"id":"1","method":"a.b","params":{"x":1}}`, id: `"1"`, method: "a.b", params: `{"x":1}`},
 		{name: "spaces", line: " { \"id\" : 7 ,\t\"method\" : \"a.b\" , \"params\" : null } ", id: `7`, method: "a.b", params: `null`},
@@ -26,6 +27,9 @@ func TestParseRequest(t *testing.T) {
 		{name: "string as written", line: `{"id":"\u0041\"\\","method":"m"}`, id: `"\u0041\"\\"`, method: "m"},
 		{name: "null id", line: `{"id":null,"method":"m"}`, id: `null`, method: "m"},
 		{name: "unknown members", line: `{"jsonrpc":"2.0","id":1,"method":"m","x":[{"id":2,"method":"no"}]}`, id: `1`, method: "m"},
+		{name: "a trace", line: `{"id":1,"method":"m","traceparent":"00-\u0061b","params":{}}`, id: `1`, method: "m", params: `{}`, trace: "00-ab"},
+		{name: "no trace", line: `{"id":1,"method":"m","traceparent":{"x":1}}`, id: `1`, method: "m"},
+		{name: "two traces", line: `{"id":1,"method":"m","traceparent":"a","traceparent":"b"}`, id: `1`, refused: "traceparent: appears twice"},
 		{name: "two ids", line: `{"id":1,"method":"a","id":1}`, refused: "id: appears twice"},
 		{name: "two methods", line: `{"id":1,"method":"a","method":"b"}`, id: `1`, refused: "method: appears twice"},
 		{name: "two params", line: `{"id":1,"method":"a","params":{},"p\u0061rams":{}}`, id: `1`, refused: "params: appears twice"},
@@ -70,7 +74,7 @@ func TestParseRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if req.Method != tt.method || string(req.Params) != tt.params {
+			if req.Method != tt.method || string(req.Params) != tt.params || req.Traceparent != tt.trace {
 				t.Errorf("method %q params %s, want %q %s", req.Method, req.Params, tt.method, tt.params)
 			}
 		})

@@ -83,8 +83,9 @@ func TestDocumentsNameThingsThatExist(t *testing.T) {
 	for _, c := range api.Codes {
 		known[string(c.Code)] = true
 	}
-	// exec.read is a call of the link, which the documents explain, and dialogue.json a file.
-	others := append([]string{"exec.read", "dialogue.json"}, api.EventTypes...)
+	// exec.read is a call of the link, which the documents explain, dialogue.json a file, and
+	// dialogue.turn a span.
+	others := append([]string{"exec.read", "dialogue.json", "dialogue.turn"}, api.EventTypes...)
 	sourceFiles(t, func(file string) {
 		if path.Ext(file) != ".md" {
 			return
@@ -96,7 +97,7 @@ func TestDocumentsNameThingsThatExist(t *testing.T) {
 			}
 		}
 		for _, m := range code.FindAllStringSubmatch(text, -1) {
-			if !known[m[1]] && !strings.HasPrefix(m[1], "TRL_") && !strings.HasPrefix(m[1], "XDG_") && !strings.HasPrefix(m[1], "DOCKER_") {
+			if !known[m[1]] && !strings.HasPrefix(m[1], "TRL_") && !strings.HasPrefix(m[1], "XDG_") && !strings.HasPrefix(m[1], "DOCKER_") && !strings.HasPrefix(m[1], "OTEL_") {
 				t.Errorf("%s: names the code %s, which does not exist", file, m[1])
 			}
 		}

@@ -72,6 +72,7 @@ var mayImport = map[string][]string{
 	"internal/metrics": {},
 	"internal/audit":   {"api", "internal/metrics"},
 	"internal/hook":    {"api", "internal/process", "internal/version"},
+	"internal/trace":   {"api", "internal/metrics", "internal/recent"},
 	"internal/server":  {"api", "api/spec", "internal/login", "internal/metrics", "internal/near", "internal/place", "internal/rpc", "internal/version", "internal/wire", "web"},
 	"internal/mcp":     {"api", "internal/near", "internal/version", "internal/wire"},
 	"internal/config":  {"api", "internal/near", "internal/place"},
@@ -99,7 +100,7 @@ var mayImport = map[string][]string{
 
 	"internal/daemon": {"api", "internal/archive", "internal/audit", "internal/config", "internal/dialogue", "internal/hook", "internal/journal", "internal/link", "internal/login", "internal/mcp", "internal/metrics", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
 		"internal/runtimes/docker", "internal/runtimes/kubernetes", "internal/runtimes/remote", "internal/runtimes/runners", "internal/runtimes/ssh", "internal/runtimes/trl",
-		"internal/server", "internal/service", "internal/session", "internal/state", "internal/version"},
+		"internal/server", "internal/service", "internal/session", "internal/state", "internal/trace", "internal/version"},
 
 	// The command line. The interactive programs know no command.
 	"internal/cli/ui":     {"api", "internal/terminal/vt"},
@@ -117,6 +118,7 @@ var mayUse = map[string][]string{
 	"client":             {"google.golang.org/grpc"},
 	"internal/rpc":       {"google.golang.org/genproto", "google.golang.org/grpc", "google.golang.org/protobuf"},
 	"internal/mcp":       {"github.com/modelcontextprotocol/go-sdk"},
+	"internal/trace":     {"go.opentelemetry.io/otel"},
 	"internal/wire":      {"golang.org/x/sys"},
 	"internal/place":     {"golang.org/x/sys"},
 	"internal/daemon":    {"golang.org/x/sys"},
