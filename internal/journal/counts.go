@@ -170,7 +170,7 @@ func (j *Journal) WriteMetrics(p *metrics.Page) {
 	}
 	p.Family("trl_exec_duration_seconds", "histogram", "Time from the start to the end of commands and programs.")
 	p.Histogram("trl_exec_duration_seconds", c.duration)
-	p.Family("trl_exec_wait_seconds", "histogram", "Time that commands waited for their turn; those that did not wait are not counted.")
+	p.Family("trl_exec_wait_seconds", "histogram", "Time that commands spent in the queue of their session.")
 	p.Histogram("trl_exec_wait_seconds", c.wait)
 	p.Family("trl_killed_processes_total", "counter", "Processes of commands that were killed, by cause.")
 	for i, word := range killCauses {
