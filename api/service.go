@@ -51,6 +51,10 @@ type Service interface {
 	SessionAttach(ctx context.Context, p SessionAttachParams) (Stream, error)
 	SessionRecording(ctx context.Context, p SessionRecordingParams) (SessionRecordingResult, error)
 
+	RecordingList(ctx context.Context, p RecordingListParams) (RecordingListResult, error)
+	RecordingRead(ctx context.Context, p RecordingReadParams) (RecordingReadResult, error)
+	RecordingDelete(ctx context.Context, p RecordingDeleteParams) (RecordingDeleteResult, error)
+
 	ExecRun(ctx context.Context, p ExecParams) (ExecResult, error)
 	ExecStart(ctx context.Context, p ExecParams) (ExecInfo, error)
 	ExecStream(ctx context.Context, p ExecStreamParams) (Stream, error)

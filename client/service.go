@@ -32,6 +32,21 @@ func (c *Client) SystemHello(ctx context.Context, p api.SystemHelloParams) (api.
 	return r, err
 }
 
+// RecordingList implements api.Service.
+func (c *Client) RecordingList(ctx context.Context, p api.RecordingListParams) (api.RecordingListResult, error) {
+	return typed[api.RecordingListResult](ctx, c, "recording.list", p)
+}
+
+// RecordingRead implements api.Service.
+func (c *Client) RecordingRead(ctx context.Context, p api.RecordingReadParams) (api.RecordingReadResult, error) {
+	return typed[api.RecordingReadResult](ctx, c, "recording.read", p)
+}
+
+// RecordingDelete implements api.Service.
+func (c *Client) RecordingDelete(ctx context.Context, p api.RecordingDeleteParams) (api.RecordingDeleteResult, error) {
+	return typed[api.RecordingDeleteResult](ctx, c, "recording.delete", p)
+}
+
 // SystemUpgrade implements api.Service.
 func (c *Client) SystemUpgrade(ctx context.Context, p api.SystemUpgradeParams) (api.SystemUpgradeResult, error) {
 	return typed[api.SystemUpgradeResult](ctx, c, "system.upgrade", p)

@@ -247,7 +247,7 @@ func (l *Log) target(r *api.AuditRecord, v any) {
 		return
 	}
 	fields := fieldsOf(value.Type())
-	for i, to := range []*string{&r.SessionID, &r.ExecID, &r.DialogueID, &r.RequestID, &r.LoginID} {
+	for i, to := range []*string{&r.SessionID, &r.ExecID, &r.DialogueID, &r.RequestID, &r.LoginID, &r.SessionID} {
 		if fields[i] == nil {
 			continue
 		}
@@ -260,7 +260,8 @@ func (l *Log) target(r *api.AuditRecord, v any) {
 	}
 }
 
-var targetFields = [...]string{"SessionID", "ExecID", "DialogueID", "RequestID", "LoginID"}
+// targetFields are the fields with ids. The id of a recording is that of its session.
+var targetFields = [...]string{"SessionID", "ExecID", "DialogueID", "RequestID", "LoginID", "RecordingID"}
 
 // indexes caches where the ids of a type are.
 var indexes sync.Map // reflect.Type → [len(targetFields)][]int

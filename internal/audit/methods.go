@@ -31,6 +31,11 @@ func (s *Service) WebRevoke(ctx context.Context, p api.WebRevokeParams) (api.Web
 	return record(ctx, s, "web.revoke", p, s.Service.WebRevoke)
 }
 
+// RecordingDelete implements api.Service.
+func (s *Service) RecordingDelete(ctx context.Context, p api.RecordingDeleteParams) (api.RecordingDeleteResult, error) {
+	return record(ctx, s, "recording.delete", p, s.Service.RecordingDelete)
+}
+
 // RuntimeCheck implements api.Service.
 func (s *Service) RuntimeCheck(ctx context.Context, p api.RuntimeCheckParams) (api.RuntimeCheckResult, error) {
 	return record(ctx, s, "runtime.check", p, s.Service.RuntimeCheck)

@@ -142,7 +142,7 @@ func (a *app) commands() []named {
 		{"new", a.newCommand}, {"ls", a.lsCommand}, {"info", a.infoCommand}, {"rename", a.renameCommand}, {"set", a.setCommand},
 		{"kill", a.killCommand}, {"runtimes", a.runtimesCommand},
 		{"attach", a.attachCommand}, {"send", a.sendCommand}, {"screen", a.screenCommand}, {"resize", a.resizeCommand},
-		{"record", a.recordCommand}, {"play", a.playCommand}, {"export", a.exportCommand},
+		{"record", a.recordCommand}, {"play", a.playCommand}, {"export", a.exportCommand}, {"recordings", a.recordingsCommand},
 		{"chat", a.chatCommand}, {"dialogue", a.dialogueCommand},
 		{"serve", a.serveCommand}, {"mcp", a.mcpCommand}, {"stop", a.stopCommand}, {"upgrade", a.upgradeCommand},
 		{"http", a.httpCommand}, {"open", a.openCommand}, {"share", a.shareCommand}, {"web", a.webCommand}, {"audit", a.auditCommand},

@@ -40,18 +40,32 @@ func (r *recorded) Read(p []byte) (int, error) {
 		if r.done {
 			return 0, io.EOF
 		}
-		res, err := r.client.SessionRecording(r.ctx, api.SessionRecordingParams{SessionID: r.session, Offset: r.offset})
+		data, total, err := r.piece()
 		if err != nil {
 			return 0, err
 		}
-		r.session = res.SessionID
-		r.rest = []byte(res.Data)
-		r.offset = res.Offset + int64(len(r.rest))
-		r.done = r.offset >= res.Total || len(r.rest) == 0
+		r.rest = []byte(data)
+		r.offset += int64(len(r.rest))
+		r.done = r.offset >= total || len(r.rest) == 0
 	}
 	n := copy(p, r.rest)
 	r.rest = r.rest[n:]
 	return n, nil
+}
+
+// piece reads the next piece of the recording. The recording may have outlived its session.
+func (r *recorded) piece() (data string, total int64, err error) {
+	res, err := r.client.SessionRecording(r.ctx, api.SessionRecordingParams{SessionID: r.session, Offset: r.offset})
+	if err == nil {
+		r.session = res.SessionID
+		return res.Data, res.Total, nil
+	}
+	if errors.Is(err, api.ErrSessionNotFound) {
+		if kept, gone := r.client.RecordingRead(r.ctx, api.RecordingReadParams{RecordingID: r.session, Offset: r.offset}); gone == nil {
+			return kept.Data, kept.Total, nil
+		}
+	}
+	return "", 0, err
 }
 
 // openRecording opens the recording in a file or of a session.

@@ -76,6 +76,30 @@ func (s *Service) SessionRecording(ctx context.Context, p api.SessionRecordingPa
 	return found.Recording(ctx, p)
 }
 
+// RecordingList lists the recordings of terminals.
+func (s *Service) RecordingList(_ context.Context, p api.RecordingListParams) (api.RecordingListResult, error) {
+	if err := p.Check(); err != nil {
+		return api.RecordingListResult{}, err
+	}
+	return s.registry.Recordings(p)
+}
+
+// RecordingRead reads a piece of a recording.
+func (s *Service) RecordingRead(ctx context.Context, p api.RecordingReadParams) (api.RecordingReadResult, error) {
+	if err := p.Check(); err != nil {
+		return api.RecordingReadResult{}, err
+	}
+	return s.registry.ReadRecording(ctx, p)
+}
+
+// RecordingDelete deletes the recording of a session that has ended.
+func (s *Service) RecordingDelete(_ context.Context, p api.RecordingDeleteParams) (api.RecordingDeleteResult, error) {
+	if err := p.Check(); err != nil {
+		return api.RecordingDeleteResult{}, err
+	}
+	return s.registry.DeleteRecording(p.RecordingID)
+}
+
 // SessionWait waits until something happens in a terminal or program.
 func (s *Service) SessionWait(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
 	if err := p.Check(); err != nil {

@@ -62,9 +62,12 @@ func (s *Session) Recording(ctx context.Context, p api.SessionRecordingParams) (
 			return api.SessionRecordingResult{}, err
 		}
 	}
-	data, total, err := s.readRecording(p.Offset, limit, total)
-	if err != nil {
-		return api.SessionRecordingResult{}, err
+	data, total, err := s.registry.recordings.read(s.id, p.Offset, limit, total)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return api.SessionRecordingResult{}, api.Errorf(api.CodeConflict, "session %q: its recording was removed", s.Label())
+	case err != nil:
+		return api.SessionRecordingResult{}, s.recordingError(err)
 	}
 	over := info.State == api.SessionTerminated || info.Terminal.Recording.Stopped != ""
 	complete := over && p.Offset+int64(len(data)) == total
@@ -76,20 +79,20 @@ func (s *Session) Recording(ctx context.Context, p api.SessionRecordingParams) (
 	}, nil
 }
 
-// readRecording reads the daemon's file of the recording, and returns the size of the recording,
-// which is at least atLeast.
-func (s *Session) readRecording(offset, limit, atLeast int64) (data []byte, total int64, err error) {
-	f, err := os.Open(s.registry.recordings.path(s.id))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, 0, api.Errorf(api.CodeConflict, "session %q: its recording was removed", s.Label())
-	case err != nil:
-		return nil, 0, s.recordingError(err)
+// read reads the daemon's file of a recording, and returns the size of the recording, which is at least
+// atLeast.
+func (rs *recordings) read(id string, offset, limit, atLeast int64) (data []byte, total int64, err error) {
+	if rs.dir == "" {
+		return nil, 0, fs.ErrNotExist
+	}
+	f, err := os.Open(rs.path(id))
+	if err != nil {
+		return nil, 0, err
 	}
 	defer f.Close()
 	stat, err := f.Stat()
 	if err != nil {
-		return nil, 0, s.recordingError(err)
+		return nil, 0, err
 	}
 	total = max(atLeast, stat.Size())
 	if offset > total {
@@ -98,12 +101,16 @@ func (s *Session) readRecording(offset, limit, atLeast int64) (data []byte, tota
 	data = make([]byte, min(limit, total-offset))
 	n, err := f.ReadAt(data, offset)
 	if err != nil && err != io.EOF {
-		return nil, 0, s.recordingError(err)
+		return nil, 0, err
 	}
 	return data[:n], total, nil
 }
 
 func (s *Session) recordingError(err error) error {
+	var known *api.Error
+	if errors.As(err, &known) {
+		return err
+	}
 	return api.Errorf(api.CodeRuntimeUnavailable, "session %q: its recording: %s", s.Label(), err)
 }
 

@@ -7,9 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -108,24 +106,11 @@ func (rs *recordings) sweep(isLive func(id string) bool) {
 	if !due || rs.total <= 0 || rs.dir == "" {
 		return
 	}
-	type file struct {
-		id   string
-		size int64
-		at   time.Time
+	files, sum := rs.files(), int64(0)
+	for _, f := range files {
+		sum += f.size
 	}
-	var files []file
-	sum := int64(0)
-	entries, _ := os.ReadDir(rs.dir)
-	for _, e := range entries {
-		id, ok := strings.CutSuffix(e.Name(), link.RecordFile(""))
-		info, err := e.Info()
-		if !ok || err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		sum += info.Size()
-		files = append(files, file{id, info.Size(), info.ModTime()})
-	}
-	slices.SortFunc(files, func(a, b file) int { return a.at.Compare(b.at) })
+	slices.SortFunc(files, func(a, b recordingFile) int { return a.at.Compare(b.at) })
 	for _, f := range files {
 		if sum <= rs.total {
 			return

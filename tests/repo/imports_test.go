@@ -78,7 +78,7 @@ var mayImport = map[string][]string{
 	"internal/config":  {"api", "internal/near", "internal/place"},
 	"internal/archive": {"api", "internal/export", "internal/link", "internal/output", "internal/terminal"},
 	"internal/journal": {"api", "internal/link", "internal/metrics"},
-	"internal/session": {"api", "internal/archive", "internal/journal", "internal/link", "internal/metrics", "internal/search", "internal/version"},
+	"internal/session": {"api", "internal/archive", "internal/journal", "internal/link", "internal/metrics", "internal/search", "internal/terminal/cast", "internal/version"},
 	"internal/stream":  {"api", "internal/journal", "internal/link", "internal/session"},
 	"internal/wait":    {"api", "internal/link", "internal/search", "internal/session"},
 	"internal/service": {"api", "internal/dialogue", "internal/link", "internal/process", "internal/runtimes", "internal/search", "internal/session", "internal/stream", "internal/version", "internal/wait"},

@@ -989,6 +989,30 @@ export interface SessionRecordingParams {
   limit?: number;
 }
 
+/** Asks for a page of the recordings. */
+export interface RecordingListParams {
+  /** The maximum number of recordings. Absent: 100; at most 1000. */
+  limit?: number;
+  /** Continues the list behind this recording: next_before of the page before. */
+  before?: string;
+}
+
+/** Reads a piece of a recording. */
+export interface RecordingReadParams {
+  /** as in recording.list */
+  recording_id: string;
+  /** first byte to read */
+  offset?: number;
+  /** The maximum number of bytes to return. Absent: 1 MiB; at most 4 MiB. */
+  limit?: number;
+}
+
+/** Names the recording to delete. */
+export interface RecordingDeleteParams {
+  /** as in recording.list */
+  recording_id: string;
+}
+
 /** The size of the terminal of a program. */
 export interface PTYSize {
   /** from 2 to 1000 */
@@ -2478,6 +2502,63 @@ export interface SessionRecordingResult {
   recorded_at: string;
 }
 
+/**
+ * Describes a recording of a terminal. A recording stays when its session is no longer known,
+ * until recording.delete or recordings_total_bytes removes it.
+ */
+export interface KeptRecording {
+  /** id of the recorded session */
+  recording_id: string;
+  /** name of the session, while it is known */
+  name?: string;
+  /** the recorded command */
+  command?: string;
+  /** size at the beginning */
+  cols: number;
+  /** size at the beginning */
+  rows: number;
+  /** size of the recording so far */
+  bytes: number;
+  /** true while its session lives */
+  live: boolean;
+  /** When the recording started, in whole seconds. */
+  started_at: string;
+  /** when something was last recorded */
+  changed_at: string;
+}
+
+/** A page of the recordings. */
+export interface RecordingListResult {
+  /** the newest first */
+  recordings: KeptRecording[];
+  /** Continues the list with older recordings, as before. Absent: there are no more. */
+  next_before?: string;
+  /** size of all recordings, on all pages */
+  total_bytes: number;
+}
+
+/** A piece of an asciicast (version 3). */
+export interface RecordingReadResult {
+  /** as in recording.list */
+  recording_id: string;
+  /** position of the first byte */
+  offset: number;
+  /** never ends inside a character */
+  data: string;
+  /** bytes in the recording so far */
+  total: number;
+  /** true if nothing follows, now or later */
+  complete: boolean;
+}
+
+/** Says that a recording is deleted. */
+export interface RecordingDeleteResult {
+  /** the deleted recording */
+  recording_id: string;
+  /** its size */
+  bytes: number;
+}
+
 /** The resources that a command and the children it waited for consumed. */
 export interface Usage {
   /** CPU time in user mode */
@@ -3760,6 +3841,12 @@ export interface Methods {
   "session.attach": { params: SessionAttachParams; result: StreamStart };
   /** Read the recording of a terminal. */
   "session.recording": { params: SessionRecordingParams; result: SessionRecordingResult };
+  /** List the recordings of terminals, also of sessions that are no longer known. */
+  "recording.list": { params: RecordingListParams; result: RecordingListResult };
+  /** Read a piece of a recording. */
+  "recording.read": { params: RecordingReadParams; result: RecordingReadResult };
+  /** Delete the recording of a session that has ended. */
+  "recording.delete": { params: RecordingDeleteParams; result: RecordingDeleteResult };
   /** Run a command in a session and wait for its outcome. */
   "exec.run": { params: ExecParams; result: ExecResult };
   /** Start a command in a session and return at once. */
@@ -3872,6 +3959,9 @@ export const methods: readonly Method[] = [
   "session.wait",
   "session.attach",
   "session.recording",
+  "recording.list",
+  "recording.read",
+  "recording.delete",
   "exec.run",
   "exec.start",
   "exec.stream",
@@ -3931,6 +4021,8 @@ export const readMethods: readonly Method[] = [
   "session.screen",
   "session.wait",
   "session.recording",
+  "recording.list",
+  "recording.read",
   "exec.output",
   "exec.wait",
   "exec.info",

@@ -1230,6 +1230,40 @@ class SessionRecordingParams(_SessionRecordingParams, total=False):
     """The maximum number of bytes to return. Absent: 1 MiB; at most 4 MiB."""
 
 
+class RecordingListParams(TypedDict, total=False):
+    """Asks for a page of the recordings."""
+
+    limit: int
+    """The maximum number of recordings. Absent: 100; at most 1000."""
+
+    before: str
+    """Continues the list behind this recording: next_before of the page before."""
+
+
+class _RecordingReadParams(TypedDict):
+    """The keys of RecordingReadParams that must be given."""
+
+    recording_id: str
+    """as in recording.list"""
+
+
+class RecordingReadParams(_RecordingReadParams, total=False):
+    """Reads a piece of a recording."""
+
+    offset: int
+    """first byte to read"""
+
+    limit: int
+    """The maximum number of bytes to return. Absent: 1 MiB; at most 4 MiB."""
+
+
+class RecordingDeleteParams(TypedDict):
+    """Names the recording to delete."""
+
+    recording_id: str
+    """as in recording.list"""
+
+
 class PTYSize(TypedDict):
     """The size of the terminal of a program."""
 
@@ -4048,6 +4082,132 @@ class SessionRecordingResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeptRecording:
+    """Describes a recording of a terminal. A recording stays when its session is no longer known,
+    until recording.delete or recordings_total_bytes removes it.
+    """
+
+    recording_id: str = ""
+    """id of the recorded session"""
+
+    name: str = ""
+    """name of the session, while it is known"""
+
+    command: str = ""
+    """the recorded command"""
+
+    cols: int = 0
+    """size at the beginning"""
+
+    rows: int = 0
+    """size at the beginning"""
+
+    bytes: int = 0
+    """size of the recording so far"""
+
+    live: bool = False
+    """true while its session lives"""
+
+    started_at: datetime = _NEVER
+    """When the recording started, in whole seconds."""
+
+    changed_at: datetime = _NEVER
+    """when something was last recorded"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> KeptRecording:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            recording_id=get("recording_id") or "",
+            name=get("name") or "",
+            command=get("command") or "",
+            cols=get("cols") or 0,
+            rows=get("rows") or 0,
+            bytes=get("bytes") or 0,
+            live=get("live") or False,
+            started_at=_time(data["started_at"]) if get("started_at") else _NEVER,
+            changed_at=_time(data["changed_at"]) if get("changed_at") else _NEVER,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingListResult:
+    """A page of the recordings."""
+
+    recordings: list[KeptRecording] = field(default_factory=list)
+    """the newest first"""
+
+    next_before: str = ""
+    """Continues the list with older recordings, as before. Absent: there are no more."""
+
+    total_bytes: int = 0
+    """size of all recordings, on all pages"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RecordingListResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            recordings=[KeptRecording.from_dict(x) for x in get("recordings") or ()],
+            next_before=get("next_before") or "",
+            total_bytes=get("total_bytes") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingReadResult:
+    """A piece of an asciicast (version 3)."""
+
+    recording_id: str = ""
+    """as in recording.list"""
+
+    offset: int = 0
+    """position of the first byte"""
+
+    data: str = ""
+    """never ends inside a character"""
+
+    total: int = 0
+    """bytes in the recording so far"""
+
+    complete: bool = False
+    """true if nothing follows, now or later"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RecordingReadResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            recording_id=get("recording_id") or "",
+            offset=get("offset") or 0,
+            data=get("data") or "",
+            total=get("total") or 0,
+            complete=get("complete") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingDeleteResult:
+    """Says that a recording is deleted."""
+
+    recording_id: str = ""
+    """the deleted recording"""
+
+    bytes: int = 0
+    """its size"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RecordingDeleteResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            recording_id=get("recording_id") or "",
+            bytes=get("bytes") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Usage:
     """The resources that a command and the children it waited for consumed."""
 
@@ -6733,6 +6893,9 @@ METHODS: tuple[str, ...] = (
     "session.wait",
     "session.attach",
     "session.recording",
+    "recording.list",
+    "recording.read",
+    "recording.delete",
     "exec.run",
     "exec.start",
     "exec.stream",
@@ -6792,6 +6955,8 @@ READS: frozenset[str] = frozenset((
     "session.screen",
     "session.wait",
     "session.recording",
+    "recording.list",
+    "recording.read",
     "exec.output",
     "exec.wait",
     "exec.info",
@@ -6845,6 +7010,9 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "session.wait": SessionWaitResult.from_dict,
     "session.attach": StreamStart.from_dict,
     "session.recording": SessionRecordingResult.from_dict,
+    "recording.list": RecordingListResult.from_dict,
+    "recording.read": RecordingReadResult.from_dict,
+    "recording.delete": RecordingDeleteResult.from_dict,
     "exec.run": ExecResult.from_dict,
     "exec.start": ExecInfo.from_dict,
     "exec.stream": StreamStart.from_dict,
