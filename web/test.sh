@@ -13,4 +13,4 @@ fi
 export TRL_TEST_BIN="${TRL_TEST_BIN:-$PWD/../bin/trl}"
 [ $# -gt 0 ] || set -- test/*.test.mjs
 echo "== $* in web"
-exec node --test --test-concurrency=1 --test-timeout=300000 "$@"
+exec node --test --test-concurrency=1 --test-timeout=900000 "$@"

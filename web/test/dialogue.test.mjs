@@ -113,9 +113,17 @@ test('a long transcript is paged, few nodes are in the document, and paging up d
   }
   assert.ok(pages > 5);
   assert.ok((await p.$$('*')).length < 2000);
-  // To an item far away, and back to the end.
-  await p.goto(`${d.base}/#/d/${id}/i/i1.200`);
-  await shows(p, 'line 200 of 1500');
+  // To items far away, from a place that the list of their neighbours is too short for, and back to the end.
+  for (const n of [200, 1499, 700, 2]) {
+    await p.$eval('.feed', (e) => new Promise((r) => { e.scrollTop = e.scrollHeight / 2; requestAnimationFrame(() => requestAnimationFrame(r)); }));
+    await p.goto(`${d.base}/#/d/${id}/i/i1.${n}`);
+    await p.waitForSelector(`[data-item="i1.${n}"].found`);
+    await until(`item ${n} is in the view`, () => p.$eval(`[data-item="i1.${n}"]`, (e) => {
+      const [box, row] = [e.closest('.feed').getBoundingClientRect(), e.getBoundingClientRect()];
+      return row.top >= box.top && row.bottom <= box.bottom;
+    }));
+    await shows(p, `line ${n} of 1500`);
+  }
   await p.click('.to-end');
   await shows(p, 'line 1500 of 1500');
   await end(p, id);
