@@ -2,13 +2,13 @@
 import { useEffect, useState } from 'preact/hooks';
 import { render } from 'preact';
 import { kickAll } from './net/conn.js';
-import { logIn, me, refreshMe } from './net/login.js';
+import { logIn, me, refreshMe, shared } from './net/login.js';
 import { dialogueCount, waiting } from './net/dialogues.js';
 import { control, epoch, mayWrite, sessionCount, start } from './net/sessions.js';
 import { Empty, Questions, Toasts } from './ui/parts.js';
 import { Keys, overlay, Palette, shortcuts } from './ui/palette.js';
 import { isDark, prefer } from './ui/prefs.js';
-import { route } from './ui/route.js';
+import { href, route } from './ui/route.js';
 import { DaemonPage } from './views/daemon.js';
 import { DialoguePage } from './views/dialogue.js';
 import { DialoguesPage, NewDialogue } from './views/dialogues.js';
@@ -67,8 +67,17 @@ function Banner() {
   );
 }
 
+/** Whether a share shows this route: its session with its commands, or its dialogue. */
+function inShare([kind, id, view]: string[], [only, one]: readonly string[]): boolean {
+  return (kind === only && id === one && view !== 'raw') || (kind === 'x' && only === 's' && !!id?.startsWith(`x-${one!.slice(2)}-`));
+}
+
 function View() {
   const { path } = route.value;
+  const home = shared.value;
+  const away = home !== undefined && !inShare(path, home);
+  useEffect(() => { if (away) location.replace(href(...home)); }, [away]);
+  if (away) return null;
   switch (path[0]) {
     case undefined: return <SessionsPage />;
     case 's': return path[1] ? <SessionPage key={path[1]} id={path[1]} tab={path[2]} /> : <SessionsPage />;
@@ -102,16 +111,16 @@ function App() {
     <>
       <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById('main')?.focus(); }}>Skip to the content</a>
       <header class="top">
-        <a class="logo" href="#/" aria-label="TRL, all sessions"><span aria-hidden="true">❯_</span> TRL</a>
+        <a class="logo" href={href(...(shared.value ?? []))} aria-label={shared.value ? 'TRL, what is shared' : 'TRL, all sessions'}><span aria-hidden="true">❯_</span> TRL</a>
         <span class="dim clip host">{who?.host}</span>
-        <nav aria-label="Main">
+        {shared.value ? <span class="chip">shared with you</span> : <nav aria-label="Main">
           <a href="#/" aria-current={at === undefined || at === 's' || at === 'x' ? 'page' : undefined}>Sessions <span class="count">{sessionCount.value}</span></a>
           <a href="#/d" aria-current={at === 'd' ? 'page' : undefined}>Dialogues <span class="count">{dialogueCount.value}</span></a>
           <a href="#/inbox" aria-current={at === 'inbox' ? 'page' : undefined}>Inbox {asks > 0 && <span class="count asks">{asks}<span class="hidden"> {asks === 1 ? 'request waits' : 'requests wait'}</span></span>}</a>
           <a class="wide-only" href="#/events" aria-current={at === 'events' ? 'page' : undefined}>Events</a>
           <a class="wide-only" href="#/daemon" aria-current={at === 'daemon' ? 'page' : undefined}>Health</a>
           <a href="#/settings" aria-current={at === 'settings' ? 'page' : undefined}>Settings</a>
-        </nav>
+        </nav>}
         <span class="grow" />
         <button class="small wide-only" onClick={() => (overlay.value = 'palette')}>Search <kbd>Ctrl K</kbd></button>
         <span class={'net ' + control.state.value} role="status"><span aria-hidden="true">{control.state.value === 'online' ? '●' : '○'}</span> <span class="wide-only">{control.state.value === 'online' ? (mayWrite.value ? 'online' : 'online · read-only') : 'offline'}</span></span>
@@ -132,3 +141,5 @@ function App() {
 
 render(<App />, document.getElementById('app')!);
 void boot();
+// The address of a login may also be opened in a page that is there already.
+addEventListener('hashchange', () => { if (route.value.path[0] === 'login') void boot(); });

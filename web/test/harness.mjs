@@ -155,8 +155,8 @@ export async function cutter(d) {
   return { base: `http://127.0.0.1:${server.address().port}`, cut, close: () => { server.close(); cut(); } };
 }
 
-/** Opens a page of the daemon, logged in, and notes what its policy refuses and what fails. */
-export async function page(b, d, { to, context, base = d.base, ...options } = {}) {
+/** Opens a page of the daemon, logged in by trl open or by the address of a share, and notes what its policy refuses and what fails. */
+export async function page(b, d, { to, url, context, base = d.base, ...options } = {}) {
   const c = context ?? (await b.newContext({ viewport: { width: 1280, height: 800 }, ...options }));
   c.setDefaultTimeout(60_000);
   // For work on the page: its files as they are in web/dist, without a new bin/trl.
@@ -164,6 +164,7 @@ export async function page(b, d, { to, context, base = d.base, ...options } = {}
   const p = await c.newPage();
   p.faults = [];
   p.on('pageerror', (e) => p.faults.push(String(e)));
+  p.on('crash', () => p.faults.push('the page crashed'));
   p.on('console', (m) => { if (m.type() === 'error' && !/WebSocket|ERR_CONNECTION|Failed to load resource/.test(m.text())) p.faults.push(m.text()); });
   p.foreign = [];
   p.on('request', (r) => { if (!r.url().startsWith(base) && !/^(data|blob):/.test(r.url())) p.foreign.push(r.url()); });
@@ -171,7 +172,7 @@ export async function page(b, d, { to, context, base = d.base, ...options } = {}
     window.violations = [];
     document.addEventListener('securitypolicyviolation', (e) => window.violations.push(`${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}`));
   });
-  await p.goto(d.open(...(to ? [to] : [])).replace(d.base, base));
+  await p.goto((url ?? d.open(...(to ? [to] : []))).replace(d.base, base));
   await p.waitForSelector('header.top');
   return p;
 }

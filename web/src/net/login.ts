@@ -1,12 +1,14 @@
 // The login of this browser: a cookie that no script can read, and this key. Both are needed.
 import { signal } from '@preact/signals';
 
-export interface Me { login_id: string; scope: 'full' | 'read'; expires_at: string; version: string; assets: string; host: string }
+export interface Me { login_id: string; scope: 'full' | 'read'; only: { session_id?: string; dialogue_id?: string } | null; expires_at: string; version: string; assets: string; host: string }
 
 const KEY = 'trl.key';
 
 /** What is known about the login: undefined before the first answer, null when there is none. */
 export const me = signal<Me | null | undefined>(undefined);
+/** The route of the one thing that a share shows. It stays when the share is over; other logins have none. */
+export const shared = signal<readonly [kind: 's' | 'd', id: string] | undefined>(undefined);
 /** Why the last login did not work. */
 export const loginError = signal('');
 
@@ -51,7 +53,10 @@ export async function logIn(secret: { code: string } | { token: string }): Promi
 /** Asks who is logged in. It throws when the daemon cannot be reached. */
 export async function refreshMe(): Promise<void> {
   try {
-    me.value = await web<Me>('me', {});
+    const now = await web<Me>('me', {});
+    const { session_id: s, dialogue_id: d } = now.only ?? {};
+    shared.value = s ? ['s', s] : d ? ['d', d] : undefined;
+    me.value = now;
   } catch (e) {
     if (!(e instanceof HTTPError) || (e.status !== 401 && e.status !== 403)) throw e;
     me.value = null;

@@ -2,6 +2,7 @@
 import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import { dialogues, nameOf, waiting } from '../net/dialogues.js';
+import { shared } from '../net/login.js';
 import { mayWrite, sessions } from '../net/sessions.js';
 import { interruptHere } from '../views/dialogue.js';
 import { doing, starting } from '../views/dialogues.js';
@@ -15,20 +16,23 @@ export const overlay = signal<'' | 'palette' | 'keys'>('');
 interface Action { name: string; hint: string; run(): void }
 
 function actions(): Action[] {
-  const list: Action[] = [
+  const pages: Action[] = [
     { name: 'Sessions', hint: 'g s', run: () => go() },
     { name: 'Dialogues', hint: 'g d', run: () => go('d') },
     { name: 'Inbox', hint: waiting.value.length ? `${waiting.value.length} wait · g i` : 'g i', run: () => go('inbox') },
     { name: 'Events', hint: 'g e', run: () => go('events') },
     { name: 'Health of the daemon', hint: 'g h', run: () => go('daemon') },
     { name: 'Settings and logins', hint: 'g ,', run: () => go('settings') },
+  ];
+  const list: Action[] = [
+    ...(shared.value ? [] : pages),
     { name: isDark() ? 'Light colours' : 'Dark colours', hint: '', run: () => prefer({ theme: isDark() ? 'light' : 'dark' }) },
     { name: 'Keyboard shortcuts', hint: '?', run: () => (overlay.value = 'keys') },
   ];
   if (mayWrite.value) list.push({ name: 'New dialogue', hint: 'an agent', run: () => (starting.value = true) });
   if (mayWrite.value) for (const k of ['shell', 'terminal', 'program'] as const) list.push({ name: `New ${k}`, hint: '', run: () => (creating.value = k) });
   const here = route.value.path[0] === 'd' ? dialogues.value.get(route.value.path[1] ?? '') : undefined;
-  if (here) {
+  if (here && !shared.value) {
     list.push({ name: 'Stream Inspector of this dialogue', hint: 'i', run: () => go('d', here.dialogue_id, 'raw') });
     if (mayWrite.value && (here.state === 'running' || here.state === 'requires_action')) list.push({ name: 'Interrupt this dialogue', hint: '.', run: interruptHere });
   }

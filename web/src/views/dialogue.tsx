@@ -3,6 +3,7 @@ import { signal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { DialogueContent, DialogueInfo, DialogueSearchResult, SystemInfoResult } from '../../../sdk/typescript/src/types.js';
 import { ask, dialogues, dialoguesLoaded, learnDialogue, nameOf } from '../net/dialogues.js';
+import { shared } from '../net/login.js';
 import { control, epoch, mayWrite } from '../net/sessions.js';
 import { Transcript } from '../net/transcript.js';
 import { Feed, type FeedHandle } from '../ui/feed.js';
@@ -237,7 +238,7 @@ function Head({ d, find, unfold }: { d: DialogueInfo; find(): void; unfold(open:
   const used = d.usage.input_tokens + d.usage.output_tokens;
   return (
     <div class="bar head">
-      <a class="back" href="#/d" aria-label="Back to all dialogues">←</a>
+      {!shared.value && <a class="back" href="#/d" aria-label="Back to all dialogues">←</a>}
       <h1 class="clip" title={plain(nameOf(d))}>{plain(nameOf(d))}</h1>
       <StateMark state={d.state} />
       <span class="chip wide-only">{plain(d.agent)} {plain(d.version)}</span>
@@ -249,8 +250,9 @@ function Head({ d, find, unfold }: { d: DialogueInfo; find(): void; unfold(open:
       {(costOf(d) || used > 0) && <span class="dim cost wide-only">{[costOf(d), used > 0 ? `${tokens(used)} tokens` : ''].filter(Boolean).join(' · ')}</span>}
       {may && (d.state === 'running' || d.state === 'requires_action') && <button class="small danger" onClick={() => void act('dialogue.interrupt', { dialogue_id: id })}>Interrupt</button>}
       <Menu items={[
-        ['Find in this dialogue', find], ['Unfold everything', () => unfold(true)], ['Fold everything', () => unfold(false)], ['Stream Inspector', () => (location.hash = href('d', id, 'raw'))],
-        ...(d.session_id ? [['Its session', () => (location.hash = href('s', d.session_id, 'info'))] as [string, () => void]] : []),
+        ['Find in this dialogue', find], ['Unfold everything', () => unfold(true)], ['Fold everything', () => unfold(false)],
+        ...(!shared.value ? [['Stream Inspector', () => (location.hash = href('d', id, 'raw'))] as [string, () => void]] : []),
+        ...(d.session_id && !shared.value ? [['Its session', () => (location.hash = href('s', d.session_id, 'info'))] as [string, () => void]] : []),
         ...(may ? [['Rules…', () => (policing.value = d)], ['End the agent…', () => endAgent(d)]] as [string, () => void][] : []),
         ...(mayWrite.value && !may ? [['Resume…', () => (resuming.value = d)], ['Delete the record…', () => forget(d)]] as [string, () => void][] : []),
       ]} />

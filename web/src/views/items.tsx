@@ -1,8 +1,8 @@
 // The items of a transcript: messages, thoughts, plans, tool calls and what is below them.
 import { computed, signal } from '@preact/signals';
-
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { DialogueItem, DialoguePart, DialogueRequest, DialogueTurn } from '../../../sdk/typescript/src/types.js';
+import { shared } from '../net/login.js';
 import type { Transcript } from '../net/transcript.js';
 import { Ansi } from '../ui/ansi.js';
 import { compare, count, Diff } from '../ui/diff.js';
@@ -58,6 +58,7 @@ export function Item({ t, id }: { t: Transcript; id: string }) {
 }
 
 function Tools({ t, id }: { t: Transcript; id: string }) {
+  if (shared.value) return null; // a share has no raw lines
   return <a class="inspect" href={`${href('d', t.id, 'raw')}?item=${encodeURIComponent(id)}`} aria-label="Show the raw lines of this item" title="Raw lines of this item">{"{}"}</a>;
 }
 

@@ -1,6 +1,6 @@
 // The page for browsers that are not logged in.
 import { useState } from 'preact/hooks';
-import { logIn, loginError } from '../net/login.js';
+import { logIn, loginError, shared } from '../net/login.js';
 import { kickAll } from '../net/conn.js';
 
 export function LoginPage({ over }: { over: boolean }) {
@@ -9,6 +9,7 @@ export function LoginPage({ over }: { over: boolean }) {
     if (await logIn({ token })) kickAll();
     setToken('');
   };
+  if (over && shared.value) return <main class="login"><div class="card"><h1>The share is over</h1><p>It has expired, or was revoked. Ask for a new link.</p></div></main>;
   return (
     <main class="login">
       <div class="card">

@@ -1,6 +1,7 @@
 // One session: its terminal, its commands, what is known about it.
 import { useEffect, useState } from 'preact/hooks';
 import type { ExecInfo, SessionDetails, SessionInfo } from '../../../sdk/typescript/src/types.js';
+import { shared } from '../net/login.js';
 import { control, epoch, execsOf, learn, loaded, mayWrite, onEvent, sessions } from '../net/sessions.js';
 import { ago, attempt, bytes, duration, Empty, plain, StateMark } from '../ui/parts.js';
 import { go, href } from '../ui/route.js';
@@ -25,7 +26,7 @@ export function SessionPage({ id, tab }: { id: string; tab: string | undefined }
   return (
     <section class="page" aria-label={`Session ${title(s)}`}>
       <div class="bar head">
-        <a class="back" href="#/" aria-label="Back to all sessions">←</a>
+        {!shared.value && <a class="back" href="#/" aria-label="Back to all sessions">←</a>}
         <h1 class="clip">{plain(title(s))}</h1>
         <StateMark state={s.reachable || !live ? s.state : 'unreachable'} />
         <nav class="tabs grow" aria-label="Views of this session">{all.map((t) => <a key={t} href={href('s', id, t)} aria-current={t === now ? 'page' : undefined}>{t}</a>)}</nav>
