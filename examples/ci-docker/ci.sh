@@ -5,7 +5,7 @@ set -eu
 job=$(trl new --on "$@")
 trap 'trl kill "$job" >/dev/null' EXIT
 
-tar -cf - env.sh lint.sh check.sh | trl run -s "$job" -i 'mkdir /tmp/src && cd /tmp/src && tar -xf -'
+tar -cf - env.sh lint.sh check.sh | trl run -s "$job" -i 'mkdir /tmp/src && cd /tmp/src && tar -xof -'
 
 for step in '. ./env.sh' 'sh lint.sh' 'sh check.sh'; do
 	status=0

@@ -10,7 +10,7 @@ trap 'trl run -s "$machine" "rm -rf $dir"; trl kill "$machine" >/dev/null' EXIT
 
 # The session keeps its directory for the next commands.
 trl run -s "$machine" "cd $dir"
-tar -cf - hello.c | trl run -s "$machine" -i 'tar -xf -'
+tar -cf - hello.c | trl run -s "$machine" -i 'tar -xof -'
 echo "$compile"
 trl run -s "$machine" --timeout 600 "$compile"
 
