@@ -27,7 +27,7 @@ EMBEDDED  := $(patsubst %,$(EMBED_DIR)/%.gz,$(sort $(or $(EMBED_$(EMBED)),$(erro
 MAX_RUNNER_BYTES := 5242880
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick test check lint generate sdk web web-test web-shots bench fuzz install release clean FORCE
+.PHONY: help build quick test check lint generate sdk web web-test web-shots bench compare fuzz install release clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -99,6 +99,9 @@ web-shots: build ## pictures of every page of the console, light and dark, deskt
 
 bench: build ## latency, throughput and memory beside their floors; writes bench.json
 	go run ./tests/bench -o bench.json
+
+compare: build ## TRL beside tmux, docker exec, ssh and others; writes the tables of docs/comparison.md; needs Linux
+	go run ./tests/compare -doc docs/comparison.md
 
 fuzz: ## every fuzz target for FUZZTIME (30s, or 3000x for a count) each
 	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' api client internal tests | \

@@ -46,6 +46,7 @@ var pages = []struct{ group, name, path string }{
 	{groupGuides, "operator", "docs/guides/operator.md"},
 	{groupConcepts, "concepts", "docs/concepts.md"},
 	{groupConcepts, "coming-from", "docs/coming-from.md"},
+	{groupConcepts, "comparison", "docs/comparison.md"},
 	{groupConcepts, "security", "SECURITY.md"},
 	{groupConcepts, "troubleshooting", "docs/troubleshooting.md"},
 	{groupSubjects, "terminals", "docs/terminals.md"},

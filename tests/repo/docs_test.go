@@ -122,8 +122,8 @@ func TestMakefileIsShortAndExplained(t *testing.T) {
 			phony = append(phony, name)
 		}
 	}
-	if len(phony) > 16 {
-		t.Errorf("Makefile: %d targets, at most 16", len(phony))
+	if len(phony) > 17 {
+		t.Errorf("Makefile: %d targets, at most 17", len(phony))
 	}
 	for _, name := range phony {
 		if !regexp.MustCompile(`(?m)^` + name + `:.* ## .+$`).MatchString(makefile) {
