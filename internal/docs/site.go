@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl"
+	"github.com/trl-dev/trl/web"
 )
 
 //go:embed assets/style.css assets/search.js
@@ -33,7 +34,7 @@ const indexFile = "search.json"
 
 // Names returns the names of all files of the site.
 func (s *Site) Names() []string {
-	names := []string{"style.css", "search.js", indexFile, path.Base(picture)}
+	names := []string{"style.css", "search.js", "icon.svg", indexFile, path.Base(picture)}
 	for _, p := range s.pages {
 		names = append(names, p.Name+".html")
 	}
@@ -46,6 +47,8 @@ func (s *Site) File(name string) (content []byte, found bool) {
 	case "style.css", "search.js":
 		content, err := assets.ReadFile("assets/" + name)
 		return content, err == nil
+	case "icon.svg":
+		return web.Files()[name], true
 	case path.Base(picture):
 		content, err := trl.Documents.ReadFile(picture)
 		return content, err == nil
@@ -116,14 +119,15 @@ func (s *Site) html(p Page) []byte {
 		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n" +
 		"<meta name=\"color-scheme\" content=\"light dark\">\n" +
 		"<title>" + html.EscapeString(p.Title) + " · TRL</title>\n" +
-		"<link rel=\"stylesheet\" href=\"style.css\">\n<script src=\"search.js\" defer></script>\n</head>\n<body>\n" +
+		"<link rel=\"icon\" href=\"icon.svg\">\n<link rel=\"stylesheet\" href=\"style.css\">\n<script src=\"search.js\" defer></script>\n</head>\n<body>\n" +
 		"<a class=\"skip\" href=\"#content\">Skip to the content</a>\n" +
 		"<header><a class=\"home\" href=\"index.html\">TRL</a> <a class=\"menu\" href=\"#pages\">Pages</a>\n" +
 		"<form id=\"search\" role=\"search\" hidden><input type=\"search\" placeholder=\"Search ( / )\" aria-label=\"Search\" " +
 		"autocomplete=\"off\" spellcheck=\"false\"><ol id=\"found\" hidden></ol></form></header>\n<div class=\"columns\">\n")
-	b.WriteString("<main id=\"content\">\n")
+	title, rest, _ := strings.Cut(body, "</h1>\n")
+	b.WriteString("<main id=\"content\">\n" + title + "</h1>\n")
 	contents(&b, r.sections)
-	b.WriteString(body + "</main>\n")
+	b.WriteString(rest + "</main>\n")
 	s.menu(&b, p)
 	b.WriteString("</div>\n</body>\n</html>\n")
 	return b.Bytes()

@@ -16,7 +16,7 @@ var mayImport = map[string][]string{
 
 	// The documents, and the site that is made of them.
 	"":              {},
-	"internal/docs": {"", "internal/near"},
+	"internal/docs": {"", "internal/near", "web"},
 
 	"api":              {"internal/near"},
 	"api/spec":         {},

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 
 export const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
-const trl = process.env.TRL_TEST_BIN ?? join(root, 'bin', 'trl');
+export const trl = process.env.TRL_TEST_BIN ?? join(root, 'bin', 'trl');
 const browserPath = process.env.TRL_TEST_CHROMIUM ?? '/usr/bin/chromium';
 
 /** Why tests with a daemon cannot run here, or false. */
