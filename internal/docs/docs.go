@@ -34,7 +34,8 @@ const (
 	groupDecisions = "Decisions"
 )
 
-// pages are the documents in the order of the menu. The decisions in docs/adr follow them.
+// pages are the documents in the order of the menu. Other documents in folders follow at the end of
+// the folder's group.
 var pages = []struct{ group, name, path string }{
 	{groupStart, "index", "docs/README.md"},
 	{groupStart, "quickstart", "docs/quickstart.md"},
@@ -58,6 +59,7 @@ var pages = []struct{ group, name, path string }{
 	{groupSubjects, "network", "docs/network.md"},
 	{groupSubjects, "console", "docs/console.md"},
 	{groupSubjects, "audit", "docs/audit.md"},
+	{groupSubjects, "telemetry", "docs/telemetry.md"},
 	{groupSubjects, "macos", "docs/macos.md"},
 	{GroupReference, "api", "docs/api.md"},
 	{GroupReference, "http", "docs/http.md"},
@@ -73,6 +75,21 @@ var pages = []struct{ group, name, path string }{
 	{groupProject, "changelog", "CHANGELOG.md"},
 }
 
+// folders have documents that need no row in pages. name returns the name of a page.
+var folders = []struct {
+	path, group string
+	name        func(file string) string
+}{
+	{"docs", groupSubjects, withoutSuffix},
+	{"docs/guides", groupGuides, withoutSuffix},
+	{"docs/adr", groupDecisions, func(file string) string {
+		number, _, _ := strings.Cut(file, "-")
+		return "adr-" + strings.TrimLeft(number, "0")
+	}},
+}
+
+func withoutSuffix(file string) string { return strings.TrimSuffix(file, ".md") }
+
 // titles are of pages whose first heading says too little, or too much, in the menu.
 var titles = map[string]string{"readme": "README", "python": "The Python client", "typescript": "The TypeScript client"}
 
@@ -86,25 +103,34 @@ func New(generated ...Page) *Site {
 	for _, p := range pages {
 		s.pages = append(s.pages, read(p.group, p.name, p.path))
 	}
-	decisions, err := trl.Documents.ReadDir("docs/adr")
-	if err != nil {
-		panic(err) // the directory is embedded
-	}
-	for _, f := range decisions { // sorted
-		if number, _, ok := strings.Cut(f.Name(), "-"); ok {
-			s.pages = append(s.pages, read(groupDecisions, "adr-"+strings.TrimLeft(number, "0"), "docs/adr/"+f.Name()))
+	for _, folder := range folders {
+		files, err := trl.Documents.ReadDir(folder.path)
+		if err != nil {
+			panic(err) // the folder is embedded
+		}
+		for _, f := range files { // sorted
+			file := folder.path + "/" + f.Name()
+			known := slices.ContainsFunc(s.pages, func(p Page) bool { return p.path == file })
+			if !known && path.Ext(file) == ".md" {
+				s.insert(read(folder.group, folder.name(f.Name()), file))
+			}
 		}
 	}
 	for _, p := range generated {
-		last := len(s.pages)
-		for i, other := range s.pages {
-			if other.Group == p.Group {
-				last = i + 1
-			}
-		}
-		s.pages = slices.Insert(s.pages, last, p)
+		s.insert(p)
 	}
 	return s
+}
+
+// insert adds a page at the end of its group.
+func (s *Site) insert(p Page) {
+	last := len(s.pages)
+	for i, other := range s.pages {
+		if other.Group == p.Group {
+			last = i + 1
+		}
+	}
+	s.pages = slices.Insert(s.pages, last, p)
 }
 
 // read returns the page of an embedded document.
