@@ -66,7 +66,7 @@ func (p *Proxy) check(d Decision, rule Rule, addrs []Addr) (Decision, []Addr) {
 	var good []Addr
 	for _, a := range addrs {
 		within, what := specialBlock(a)
-		if what == "" && p.own(a) { // its services may trust whoever reaches them from inside
+		if what == "" && p.own(a) { // its services may trust clients on this machine
 			within, what = block{a, 128}, "local"
 		}
 		listed, ok := p.rules.addressed(a, d.Port, within, what != "")

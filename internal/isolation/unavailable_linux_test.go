@@ -11,7 +11,7 @@ import (
 )
 
 // TestUnavailable: without namespaces, a path inside a writable one cannot be protected and there is no
-// network allow. A session that requires them is refused, with the reasons; another one is told.
+// network allow. A session that requires them is refused, with the reasons; another one reports them.
 func TestUnavailable(t *testing.T) {
 	isolation.NoNamespaces(true)
 	t.Cleanup(func() { isolation.NoNamespaces(false) })
