@@ -8,6 +8,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/place"
 )
 
 // given returns a limit that is configured; nil for none.
@@ -74,6 +75,9 @@ func (d *daemon) freeDisk() (int64, bool) {
 // secrets returns the files and directories of the daemon that isolated sessions must not reach.
 func secrets(c config.Config) []string {
 	list := []string{c.StateDir, c.RuntimeDir, c.Socket, c.SpillDir}
+	if slices.Contains(place.Sockets(), c.Socket) {
+		list = append(list, filepath.Dir(c.Socket)) // is the daemon's own, and stays when the socket is made anew
+	}
 	for _, file := range []string{c.File(), c.TokenFile, c.TLSKey, c.OnRequestKeyFile} {
 		if file != "" {
 			list = append(list, file)
