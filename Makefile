@@ -8,6 +8,7 @@ PREFIX    ?= /usr/local
 FUZZTIME  ?= 30s
 TESTFLAGS ?= -race -p 2 -timeout 20m
 PKG       ?= ./...
+WEB_TESTS ?= dist window harness login sessions log dialogue share
 
 STAMP     := -X github.com/trl-dev/trl/internal/version.Version=$(VERSION)
 GOBUILD   := CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $(STAMP)"
@@ -54,7 +55,7 @@ quick: build ## for daily work: vet and the tests of api, client and internal, w
 test: build ## all tests with the race detector (PKG=./internal/shell for one package)
 	go test $(TESTFLAGS) $(PKG)
 
-check: ## what CI runs: installs what the tests drive, then lint, runner size, tests, SDKs, some runs of each fuzz target
+check: ## what CI runs: installs what the tests drive, then lint, runner size, tests, SDKs, the console, some runs of each fuzz target
 	tests/setup.sh
 	@$(MAKE) --no-print-directory lint
 	@for f in bin/trl-runner build/trl-runner-*[!z]; do \
@@ -64,7 +65,7 @@ check: ## what CI runs: installs what the tests drive, then lint, runner size, t
 	go test $(TESTFLAGS) ./...
 	go -C tools test ./...
 	sdk/test.sh
-	web/test.sh test/dist.test.mjs test/window.test.mjs test/harness.test.mjs
+	web/test.sh $(WEB_TESTS:%=test/%.test.mjs)
 	@# A count, not a time: at the end of a time go test fails now and then for no reason.
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=3000x
 	@echo "check: all passed"
