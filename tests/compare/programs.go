@@ -42,6 +42,20 @@ func program(ctx context.Context, limit time.Duration, args ...string) (answer, 
 	return answer{output: out.Bytes()}, err
 }
 
+// count runs a program and counts its output instead of keeping it.
+func count(ctx context.Context, args ...string) (int, error) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(io.Discard, out)
+	return int(n), errors.Join(err, cmd.Wait())
+}
+
 func bashC(f *fixture, _ string) *subject {
 	bash := f.need("", "bash", "it is the floor")
 	return &subject{
@@ -49,6 +63,7 @@ func bashC(f *fixture, _ string) *subject {
 		run: func(ctx context.Context, command string, limit time.Duration) (answer, error) {
 			return program(ctx, limit, bash, "-c", command)
 		},
+		bulk: func(ctx context.Context, command string) (int, error) { return count(ctx, bash, "-c", command) },
 	}
 }
 
@@ -192,6 +207,9 @@ func dockerExec(f *fixture, _ string) *subject {
 		run: func(ctx context.Context, command string, limit time.Duration) (answer, error) {
 			return program(ctx, limit, call("exec", id, "sh", "-c", command)...)
 		},
+		bulk: func(ctx context.Context, command string) (int, error) {
+			return count(ctx, call("exec", id, "sh", "-c", command)...)
+		},
 		crash: func() {
 			engine.Down(syscall.SIGKILL)
 			f.must(engine.Up())
@@ -219,6 +237,7 @@ func ssh(f *fixture, _ string) *subject {
 		run: func(ctx context.Context, command string, limit time.Duration) (answer, error) {
 			return program(ctx, limit, append(args, command)...)
 		},
+		bulk:  func(ctx context.Context, command string) (int, error) { return count(ctx, append(args, command)...) },
 		crash: server.Kill,
 	}
 }

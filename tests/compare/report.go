@@ -22,7 +22,7 @@ func machine() string {
 	load, _ := os.ReadFile("/proc/loadavg")
 	fields := append(strings.Fields(string(load)), "?", "?", "?")
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	return fmt.Sprintf("%s, Linux %s on %s, %d processors, load average %s, %s, %s at the start", time.Now().UTC().Format("2006-01-02"),
+	return fmt.Sprintf("%s, Linux %s on %s, %d processors,\nload average %s, %s, %s at the start", time.Now().UTC().Format("2006-01-02"),
 		strings.TrimSpace(string(release)), runtime.GOARCH, runtime.NumCPU(), fields[0], fields[1], fields[2])
 }
 
