@@ -159,7 +159,7 @@ func (g *GRPC) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error
 	stop := context.AfterFunc(stream.Context(), func() { c.cancel(errClientGone) })
 	defer stop()
 	if token != "" {
-		defer g.cfg.Tokens.while(token, func() { c.cancel(errTokenOver) })()
+		defer g.cfg.Tokens.while(token, scope, func() { c.cancel(errTokenOver) })()
 	}
 	frames.stalled = time.AfterFunc(frames.timeout, func() {
 		c.cancel(fmt.Errorf("the peer took nothing for %s", frames.timeout))

@@ -177,9 +177,7 @@ func TestGRPCRemovedToken(t *testing.T) {
 	p := d.call(d.dial())
 	p.say(run(1, "wait"))
 	receive(t, d.service.started)
-	if err := os.WriteFile(d.tokens, []byte("read "+readToken+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	replaceFile(t, d.tokens, "read "+readToken+"\n", 0o600)
 	p.expect(`{"id":1,"ok":false,"error":{"code":"AUTH_FAILED"`)
 	p.ended(codes.Unauthenticated, "")
 }

@@ -129,7 +129,7 @@ func (x *exchange) authorised(need Scope) bool {
 	switch {
 	case scope.covers(need):
 		x.scope = scope
-		x.stops = append(x.stops, x.http.cfg.Tokens.while(valid, func() { x.conn.cancel(errTokenOver) }))
+		x.stops = append(x.stops, x.http.cfg.Tokens.while(valid, scope, func() { x.conn.cancel(errTokenOver) }))
 		return true
 	case scope != "":
 		x.forbid(api.Errorf(api.CodeForbidden, "%.200s: needs a token of scope %s, this one has %s", x.r.URL.Path, need, scope))

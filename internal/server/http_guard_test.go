@@ -171,19 +171,22 @@ func TestTokenIsMade(t *testing.T) {
 	}
 }
 
+// replaceFile writes a file so that no reader finds half of it.
+func replaceFile(t testing.TB, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestTokenFileIsReadAgain: a token that is taken out of the file does not hold any
 // more, and a file that cannot be used has none.
 func TestTokenFileIsReadAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	write := func(text string, mode os.FileMode) {
-		t.Helper()
-		if err := os.WriteFile(path+".new", []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(text string, mode os.FileMode) { t.Helper(); replaceFile(t, path, text, mode) }
 	const other, given = "another-token-0123456789", "given-token-0123456789"
 	write(fullToken, 0o600)
 	tokens, err := server.NewTokens(server.TokensConfig{File: path, Token: given})
@@ -216,9 +219,7 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 // no others.
 func TestRemovedTokenEndsItsConnections(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(path, []byte(fullToken+"\nread "+readToken+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	replaceFile(t, path, fullToken+"\nread "+readToken+"\n", 0o600)
 	tokens, err := server.NewTokens(server.TokensConfig{File: path, Look: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -227,9 +228,7 @@ func TestRemovedTokenEndsItsConnections(t *testing.T) {
 	removed, stays := w.mustWebSocket(bearer(fullToken)), w.mustWebSocket(bearer(readToken))
 	removed.send(run(1, "wait"))
 	receive(t, w.service.started)
-	if err := os.WriteFile(path, []byte("read "+readToken+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	replaceFile(t, path, "read "+readToken+"\n", 0o600)
 	for {
 		if _, _, err = removed.Read(removed.ctx); err != nil {
 			break

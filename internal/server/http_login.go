@@ -298,7 +298,7 @@ func (x *exchange) endWith(l login.Login) {
 	over := func() { x.conn.cancel(errLoginOver) }
 	x.stops = append(x.stops, context.AfterFunc(l.Context, over))
 	if l.Token != "" {
-		x.stops = append(x.stops, x.http.cfg.Tokens.whileDigest(l.Token, over))
+		x.stops = append(x.stops, x.http.cfg.Tokens.whileDigest(l.Token, Scope(l.Scope), over))
 	}
 }
 

@@ -66,7 +66,7 @@ type Tokens struct {
 	stamp stamp                  // guarded by mu; of the file as it was read
 	file  []secret               // guarded by mu
 	uses  map[*tokenUse]struct{} // guarded by mu
-	timer *time.Timer            // guarded by mu; calls endUses while there are uses
+	timer *time.Timer            // guarded by mu; calls endUses; nil without uses
 	look  time.Duration          // how often it does
 }
 
@@ -130,15 +130,7 @@ func newSecret(token string, scope Scope) (secret, error) {
 // every wrong token.
 func (t *Tokens) scopeOf(token string) Scope {
 	digest := sha256.Sum256([]byte(token))
-	var best Scope
-	for _, list := range [][]secret{t.given, t.current()} {
-		for _, s := range list {
-			if subtle.ConstantTimeCompare(digest[:], s.digest[:]) == 1 && best != ScopeFull {
-				best = s.scope
-			}
-		}
-	}
-	return best
+	return scopeIn(hex.EncodeToString(digest[:]), t.given, t.current())
 }
 
 // tokenName identifies a token in records, without being useful as one.
@@ -158,16 +150,18 @@ func (t *Tokens) Find(token string) (Scope, string) {
 }
 
 // Holds reports whether the token with this digest is valid.
-func (t *Tokens) Holds(digest string) bool { return holds(digest, t.given, t.current()) }
+func (t *Tokens) Holds(digest string) bool { return scopeIn(digest, t.given, t.current()) != "" }
 
-func holds(digest string, lists ...[]secret) bool {
-	found := false
+// scopeIn returns what the token with this digest is good for, "" for nothing.
+func scopeIn(digest string, lists ...[]secret) (best Scope) {
 	for _, list := range lists {
 		for _, s := range list {
-			found = found || subtle.ConstantTimeCompare([]byte(digest), []byte(hex.EncodeToString(s.digest[:]))) == 1
+			if subtle.ConstantTimeCompare([]byte(digest), []byte(hex.EncodeToString(s.digest[:]))) == 1 && best != ScopeFull {
+				best = s.scope
+			}
 		}
 	}
-	return found
+	return best
 }
 
 // current returns the tokens of the file as it is now.
