@@ -108,6 +108,9 @@ func (c *conn) dialogueSend(ctx call, in dialogueSendInput) (string, error) {
 		return "", err
 	}
 	info, note, err := c.reconnect(ctx, id)
+	if err == nil {
+		err = c.checkIsolation(ctx, info.SessionID)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -161,6 +164,15 @@ func (c *conn) dialogueRespond(ctx call, in dialogueRespondInput) (string, error
 	id, err := c.dialogueOf(in.Dialogue)
 	if err != nil {
 		return "", err
+	}
+	if c.Isolate != "" {
+		info, err := c.Service.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: id})
+		if err == nil {
+			err = c.checkIsolation(ctx, info.SessionID)
+		}
+		if err != nil {
+			return "", err
+		}
 	}
 	p := api.DialogueRespondParams{
 		DialogueID: id, RequestID: in.Request, Decision: in.Decision, Remember: in.Remember, Message: in.Message, Interrupt: in.Interrupt,

@@ -82,10 +82,13 @@ func (c *conn) resume(ctx call, was api.DialogueInfo, in dialogueStartInput) (ap
 		return was, err
 	}
 	info, err := c.Service.DialogueResume(ctx, api.DialogueResumeParams{DialogueID: id, Env: in.Env})
-	if err != nil || !in.given() {
+	if err != nil {
 		return info, err
 	}
-	if info, err = c.set(ctx, settings); err != nil {
+	if err = c.checkIsolation(ctx, info.SessionID); err == nil && in.given() {
+		info, err = c.set(ctx, settings)
+	}
+	if err != nil {
 		_, _ = c.Service.DialogueTerminate(api.WithConn(context.WithoutCancel(ctx), c.life), api.DialogueTerminateParams{DialogueID: id})
 	}
 	return info, err

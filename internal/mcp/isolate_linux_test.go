@@ -42,6 +42,13 @@ func TestIsolate(t *testing.T) {
 	confined.refuses("dialogue_start", map[string]any{"isolate": "read-only"}, `every new session has the isolation "workspace" here; leave it out`)
 	p.does("run", map[string]any{"command": "true", "session": "open"}, `.*exit code 0.*`)
 	confined.refuses("run", map[string]any{"command": write, "session": "open"}, `does not have the isolation "workspace"`)
+	open := p.structured("start", map[string]any{"command": "sh", "stdin": true})["exec_id"]
+	confined.refuses("input", map[string]any{"exec_id": open, "text": write + "\n"}, `does not have the isolation "workspace"`)
+	p.does("terminal_start", map[string]any{"command": "sh", "session": "screen"}, `.*`)
+	confined.refuses("terminal_type", map[string]any{"session": "screen", "text": write + "\n"}, `does not have the isolation "workspace"`)
+	if _, err := os.Stat(outside); err == nil {
+		t.Error("wrote outside")
+	}
 }
 
 // TestLimits: a model bounds what its commands use.

@@ -305,6 +305,21 @@ func checkExisting(info api.SessionDetails, shell string, p api.SessionCreatePar
 	return api.Errorf(api.CodeConflict, "session %q: %s; give session another name", cmp.Or(info.Name, info.SessionID), other)
 }
 
+// checkIsolation returns an error if the client is isolated and a session is not in the same way.
+func (c *conn) checkIsolation(ctx context.Context, session string) error {
+	if c.Isolate == "" {
+		return nil
+	}
+	info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: session})
+	if err != nil {
+		return err
+	}
+	if info.Isolation == nil || info.Isolation.Profile != c.Isolate {
+		return api.Errorf(api.CodeConflict, "session %q: does not have the isolation %q, which is required here; start a new one", cmp.Or(info.Name, info.SessionID), c.Isolate)
+	}
+	return nil
+}
+
 // createSpare creates a session for one background command, in the directory of the default
 // session.
 func (c *conn) createSpare(ctx context.Context, in sessionInput) (id string, err error) {

@@ -125,6 +125,9 @@ func inPlaceOfShell(command string) string {
 
 func (c *conn) terminalType(ctx call, in terminalTypeInput) (screenAnswer, error) {
 	id, err := c.terminalOf(in.Session)
+	if err == nil {
+		err = c.checkIsolation(ctx, id)
+	}
 	if err != nil {
 		return screenAnswer{}, err
 	}

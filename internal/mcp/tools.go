@@ -227,6 +227,15 @@ func (c *conn) output(ctx call, in outputInput) (outputAnswer, error) {
 }
 
 func (c *conn) input(ctx call, in inputInput) (string, error) {
+	if c.Isolate != "" {
+		info, err := c.Service.ExecInfo(ctx, api.ExecInfoParams{ExecID: in.ExecID})
+		if err == nil {
+			err = c.checkIsolation(ctx, info.SessionID)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
 	r, err := c.Service.ExecInput(ctx, api.ExecInputParams{ExecID: in.ExecID, Data: in.Text, Close: in.Close})
 	if err != nil {
 		return "", err
