@@ -75,7 +75,7 @@ func (d *Dialogue) report(timer **time.Timer) {
 func (d *Dialogue) reportOfLocked(r api.DialogueRequest) api.RequestReport {
 	report := api.RequestReport{
 		Type: api.EventDialogueRequestOpened, ID: d.id + "/" + r.RequestID, DialogueID: d.id, Name: d.name, Agent: d.about.Params.Agent,
-		RequestID: r.RequestID, Kind: r.Kind, Tool: r.Tool, Subject: beginning(r.Subject), Title: beginning(r.Title),
+		RequestID: r.RequestID, Kind: r.Kind, Tool: beginning(r.Tool), Subject: beginning(r.Subject), Title: beginning(r.Title),
 	}
 	if r.OpenedAt != nil {
 		report.OpenedAt = *r.OpenedAt

@@ -39,12 +39,15 @@ func (h *Hook) run(ctx context.Context, r api.RequestReport) error {
 	if err != nil {
 		return err
 	}
-	// A report is smaller than the buffer of a pipe, so this does not wait for the command. A
-	// command that does not read its stdin is no fault.
-	_, _ = out.Write(append(text, '\n'))
-	out.Close()
 	timeout := time.NewTimer(h.cfg.Timeout)
 	defer timeout.Stop()
+	// The buffer of the pipe may be smaller than the report. A command that does not read its stdin is
+	// no fault.
+	_ = out.SetWriteDeadline(time.Now().Add(h.cfg.Timeout))
+	stop := context.AfterFunc(ctx, func() { out.Close() })
+	defer stop()
+	_, _ = out.Write(append(text, '\n'))
+	out.Close()
 	select {
 	case <-p.Done():
 	case <-timeout.C:
@@ -62,7 +65,9 @@ func (h *Hook) run(ctx context.Context, r api.RequestReport) error {
 
 // environment is that of the daemon without its own variables, which may have secrets.
 func environment() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TRL_") })
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "TRL_") || strings.HasPrefix(v, "OTEL_EXPORTER_")
+	})
 }
 
 // kill ends the command and the processes of its group, which has its process id.

@@ -186,6 +186,7 @@ func TestDead(t *testing.T) {
 // TestSlow: an attempt ends with its time, and the next one is made.
 func TestSlow(t *testing.T) {
 	var n atomic.Int64
+	var once sync.Once
 	done := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -193,10 +194,10 @@ func TestSlow(t *testing.T) {
 			<-r.Context().Done() // the client has gone
 			return
 		}
-		close(done)
+		once.Do(func() { close(done) })
 	}))
 	defer s.Close()
-	h, _ := start(t, hook.Config{URL: s.URL, Timeout: 200 * time.Millisecond})
+	h, _ := start(t, hook.Config{URL: s.URL, Timeout: 2 * time.Second})
 	h.Report(report)
 	<-done
 }
@@ -237,13 +238,20 @@ func TestCommand(t *testing.T) {
 	reaper := process.NewReaper()
 	defer reaper.Close()
 	file := filepath.Join(t.TempDir(), "got")
-	for _, c := range []struct{ command, log string }{
-		{"cat >" + file + "; exit 3 # secret-word", "exit status 3"},
-		{"exec 2>/dev/null; sleep 1000 & wait; : secret-word", "did not end within"},
-		{"exit 4", "exit status 4"}, // it does not read its stdin
+	large := report
+	large.Subject = strings.Repeat("x", 1<<20) // more than a pipe holds
+	for _, c := range []struct {
+		command, log string
+		timeout      time.Duration
+		report       api.RequestReport
+	}{
+		{"cat >" + file + "; exit 3 # secret-word", "exit status 3", time.Minute, report},
+		{"exec 2>/dev/null; sleep 1000 & wait; : secret-word", "did not end within", 500 * time.Millisecond, report},
+		{"exec 2>/dev/null; sleep 1000 & wait; : secret-word", "did not end within", 500 * time.Millisecond, large},
+		{"exit 4", "exit status 4", time.Minute, report}, // it does not read its stdin
 	} {
-		h, log := start(t, hook.Config{Command: c.command, Start: reaper.Start, Timeout: 500 * time.Millisecond})
-		h.Report(report)
+		h, log := start(t, hook.Config{Command: c.command, Start: reaper.Start, Timeout: c.timeout})
+		h.Report(c.report)
 		log.await(t, c.log)
 		if text := log.String(); strings.Contains(text, "secret-word") || strings.Contains(text, "rm -r") {
 			t.Errorf("the log has a secret: %s", text)

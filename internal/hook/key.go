@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -23,18 +24,9 @@ const (
 func LoadKey(path string) ([]byte, error) {
 	text, err := readKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		random := make([]byte, 32)
-		_, _ = rand.Read(random) // never fails
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return nil, fmt.Errorf("key file: %w", err)
+		if err = makeKey(path); err == nil {
+			text, err = readKey(path)
 		}
-		_, err = f.WriteString(keyPrefix + base64.StdEncoding.EncodeToString(random) + "\n")
-		if err = errors.Join(err, f.Close()); err != nil {
-			os.Remove(path)
-			return nil, fmt.Errorf("key file: %w", err)
-		}
-		return random, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
@@ -45,6 +37,26 @@ func LoadKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("key file %s: must have %s and %d to %d bytes in base64; remove the file, and TRL makes a new one", path, keyPrefix, minKey, maxKey)
 	}
 	return key, nil
+}
+
+// makeKey writes a new key, unless another daemon has done so meanwhile. The file has its whole text
+// as soon as it is there.
+func makeKey(path string) error {
+	random := make([]byte, 32)
+	_, _ = rand.Read(random)                              // never fails
+	f, err := os.CreateTemp(filepath.Dir(path), ".key-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(keyPrefix + base64.StdEncoding.EncodeToString(random) + "\n")
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
 }
 
 func readKey(path string) ([]byte, error) {

@@ -9,14 +9,18 @@ import (
 // enforcement tries all limits and all isolation on a session, and returns what was in force. The
 // machine does not change while the daemon runs, so one session is enough.
 func (s *Service) enforcement(ctx context.Context) (*api.Enforcement, error) {
-	s.enforcing.Lock()
-	defer s.enforcing.Unlock()
+	select {
+	case s.enforcing <- struct{}{}:
+		defer func() { <-s.enforcing }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if s.enforced != nil {
 		return s.enforced, nil
 	}
 	cpus, memory, pids, lifetime := 0.5, int64(64<<20), int64(32), 60.0
 	made, err := s.SessionCreate(ctx, api.SessionCreateParams{
-		Shell: api.NoShell, WorkingDir: "/usr", LifetimeS: &lifetime,
+		Runtime: string(api.PlaceHost), Shell: api.NoShell, WorkingDir: "/usr", LifetimeS: &lifetime,
 		Limits: &api.Limits{CPUs: &cpus, MemoryBytes: &memory, Pids: &pids}, LimitsMode: api.LimitsBestEffort,
 		Isolation:     &api.Isolation{Files: api.FilesReadOnly, Network: api.NetworkNone, Processes: api.ProcessesOwn},
 		IsolationMode: api.LimitsBestEffort,

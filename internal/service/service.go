@@ -65,8 +65,8 @@ type Service struct {
 	streams  atomic.Int64 // the number of the last stream
 	guests   sync.Map     // the connections of owners to their guests: stream id → *session.GuestConnection
 
-	enforcing sync.Mutex       // is held while a session tries what can be enforced
-	enforced  *api.Enforcement // guarded by enforcing; nil until a session has tried it
+	enforcing chan struct{}    // has a value while a session tries what can be enforced
+	enforced  *api.Enforcement // only for the one that fills enforcing; nil until a session has tried it
 }
 
 var _ api.Service = (*Service)(nil)
@@ -76,7 +76,7 @@ func New(c Config) *Service {
 	if c.Places == nil {
 		c.Places = noPlaces
 	}
-	return &Service{registry: c.Registry, config: c, began: time.Now()}
+	return &Service{registry: c.Registry, config: c, began: time.Now(), enforcing: make(chan struct{}, 1)}
 }
 
 // SystemPing answers with uptime and version.

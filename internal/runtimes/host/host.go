@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -193,12 +194,15 @@ var daemonOnly = map[string]bool{
 	"OLDPWD": true, "PWD": true, "SHLVL": true, "_": true, "GORACE": true, "GOCOVERDIR": true,
 }
 
+// daemonPrefixes begin further ones. Those of OpenTelemetry may have the key of a collector.
+var daemonPrefixes = []string{"TRL_", "LISTEN_", "OTEL_EXPORTER_"}
+
 // baseEnv derives the environment that sessions begin with from the daemon's.
 func baseEnv(environ []string) map[string]string {
 	env := map[string]string{}
 	for _, kv := range environ {
 		key, value, ok := strings.Cut(kv, "=")
-		if ok && key != "" && !daemonOnly[key] && !strings.HasPrefix(key, "TRL_") && !strings.HasPrefix(key, "LISTEN_") {
+		if ok && key != "" && !daemonOnly[key] && !slices.ContainsFunc(daemonPrefixes, func(p string) bool { return strings.HasPrefix(key, p) }) {
 			env[key] = value
 		}
 	}
