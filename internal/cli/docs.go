@@ -150,6 +150,8 @@ func (a *app) serveDocs(cmd *cobra.Command, site *docs.Site, listen string, only
 		<-ctx.Done()
 		_ = server.Close()
 	}()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }() // the browser asks while it is started
 	if !only {
 		if why := startBrowser(program, address); why != nil {
 			a.Stderr.Line("trl: " + why.Error() + "; open this address in a browser:")
@@ -159,7 +161,7 @@ func (a *app) serveDocs(cmd *cobra.Command, site *docs.Site, listen string, only
 	if a.Stderr.TTY {
 		a.Stderr.Line(a.Stderr.Paint(ui.Dim, "Ctrl-C ends it"))
 	}
-	if err = server.Serve(listener); errors.Is(err, http.ErrServerClosed) {
+	if err = <-served; errors.Is(err, http.ErrServerClosed) {
 		err = context.Cause(ctx)
 	}
 	return answer(err)

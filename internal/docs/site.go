@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
-	"mime"
 	"net/http"
 	"os"
 	"path"
@@ -100,8 +99,14 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		header.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
 	}
-	header.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	header.Set("Content-Type", contentTypes[path.Ext(name)])
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
+}
+
+// contentTypes are the types of the files by their extensions. Package mime would ask the machine's tables.
+var contentTypes = map[string]string{
+	".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".json": "application/json", ".png": "image/png", ".svg": "image/svg+xml",
 }
 
 // renderer returns the renderer of a page.

@@ -21,28 +21,49 @@ type Events interface {
 }
 
 // Follow reads events until Close. They end the spans of commands and turns that outlive their calls.
-// It is called once, before the first call.
+// While there are none, it does not wait for events, because a journal with a reader does more for each
+// of them. It is called once, before the first call.
 func (t *Tracer) Follow(events Events) {
 	seen := events.Last()
 	t.reading.Go(func() {
 		for done := false; !done; {
-			done = events.Wait(t.ctx, seen) != nil
-			// Also when it is done: the daemon may have ended the commands just before.
-			for {
-				list, first := events.Read(seen, 256)
-				if first > seen+1 {
-					t.unfinished() // an event that is no longer kept may have been their end
-				}
-				if len(list) == 0 {
-					break
-				}
-				for _, ev := range list {
-					t.receive(ev)
-				}
-				seen = list[len(list)-1].Seq
+			select {
+			case <-t.opened:
+			case <-t.ctx.Done():
 			}
+			seen = t.read(events, seen, false) // what was missed is older than the span
+			for t.hasOpen() && !done {
+				done = events.Wait(t.ctx, seen) != nil
+				// Also when it is done: the daemon may have ended the commands just before.
+				seen = t.read(events, seen, true)
+			}
+			done = done || t.ctx.Err() != nil
 		}
 	})
+}
+
+// read receives the events after a number, and returns that of the last one. If some are no longer kept,
+// and that matters, all spans end: one of the events may have been their end.
+func (t *Tracer) read(events Events, seen int64, matters bool) int64 {
+	for {
+		list, first := events.Read(seen, 256)
+		if matters && first > seen+1 {
+			t.unfinished()
+		}
+		if len(list) == 0 {
+			return seen
+		}
+		for _, ev := range list {
+			t.receive(ev)
+		}
+		seen = list[len(list)-1].Seq
+	}
+}
+
+func (t *Tracer) hasOpen() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waiting > 0
 }
 
 // receive ends the spans that waited for an event, and remembers the event for those that come late.
@@ -95,6 +116,10 @@ func (t *Tracer) endWith(id string, o openSpan) {
 	default:
 		t.open[id] = append(t.open[id], o)
 		t.waiting++
+		select {
+		case t.opened <- struct{}{}:
+		default:
+		}
 	}
 }
 

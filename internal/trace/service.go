@@ -55,6 +55,12 @@ func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 func (s *Service) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo, error) {
 	span := s.beginExec(ctx, &p)
 	info, err := s.Service.ExecStart(ctx, p)
+	if err == nil && info.Outcome != nil { // a repeated call for a command that has ended
+		span.SetAttributes(sessionID(info.SessionID), execID(info.ExecID))
+		span.SetAttributes(outcome(info.Outcome)...)
+		span.End()
+		return info, nil
+	}
 	s.endExec(span, info.SessionID, info.ExecID, err)
 	return info, err
 }

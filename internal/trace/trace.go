@@ -10,6 +10,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -51,7 +52,9 @@ type Config struct {
 	// Commands passes TRACEPARENT to commands.
 	Commands bool
 	Version  string // of the daemon
-	Logger   *slog.Logger
+	// LastExport replaces the bound of the last export; 0 for the usual one.
+	LastExport time.Duration
+	Logger     *slog.Logger
 }
 
 // Tracer makes spans and exports them. It is safe for concurrent use.
@@ -65,6 +68,7 @@ type Tracer struct {
 	ctx      context.Context // ends the reading of events
 	stop     context.CancelFunc
 	reading  sync.WaitGroup
+	opened   chan struct{}   // has a value when a span waits for an event
 	exports  context.Context // ends exports
 	abort    context.CancelFunc
 
@@ -107,7 +111,7 @@ func On(endpoint string) (on bool, why string) {
 
 // Open makes a Tracer. It does not connect to the collector.
 func Open(c Config) (*Tracer, error) {
-	t := &Tracer{cfg: c, open: map[string][]openSpan{}, ended: recent.New[api.StreamEvent](maxEnded)}
+	t := &Tracer{cfg: c, opened: make(chan struct{}, 1), open: map[string][]openSpan{}, ended: recent.New[api.StreamEvent](maxEnded)}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.exports, t.abort = context.WithCancel(context.Background())
 	var options []otlptracehttp.Option
@@ -141,7 +145,7 @@ func (t *Tracer) Close() {
 	t.stop()
 	t.reading.Wait()
 	t.unfinished()
-	ctx, cancel := context.WithTimeout(context.Background(), lastExport)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(t.cfg.LastExport, lastExport))
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
 		t.cfg.Logger.Warn("the last traces were not exported", "error", err)

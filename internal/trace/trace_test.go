@@ -132,7 +132,7 @@ func (w *world) metric(name string) (value int) {
 
 func TestSpans(t *testing.T) {
 	b := tracetest.Start(t)
-	w := start(t, trace.Config{Endpoint: b.URL, Version: "test"})
+	w := start(t, trace.Config{Endpoint: b.URL, Version: "test", LastExport: time.Minute})
 	for _, name := range []string{"SECRET", "taken"} {
 		_, _ = w.SessionCreate(w.ctx, api.SessionCreateParams{Name: name, Env: map[string]string{"A": "SECRET"}})
 	}
@@ -187,7 +187,7 @@ func TestSpans(t *testing.T) {
 // TestTurns: a turn ends with the first that ends after its message, or with the dialogue.
 func TestTurns(t *testing.T) {
 	b := tracetest.Start(t)
-	w := start(t, trace.Config{Endpoint: b.URL})
+	w := start(t, trace.Config{Endpoint: b.URL, LastExport: time.Minute})
 	publish := func(kind, turn string, seq int64) {
 		at := time.Now()
 		w.events.PublishDialogue(api.StreamEvent{Type: kind, At: &at, DialogueID: "d-1", SessionID: "s-2", TurnID: turn, DialogueSeq: seq, State: api.DialogueIdle})
@@ -257,7 +257,7 @@ func TestDeadCollector(t *testing.T) {
 // TestTraceparentOfCommands: commands get the position of their own span, if that is configured.
 func TestTraceparentOfCommands(t *testing.T) {
 	b := tracetest.Start(t)
-	w := start(t, trace.Config{Endpoint: b.URL, Commands: true})
+	w := start(t, trace.Config{Endpoint: b.URL, Commands: true, LastExport: time.Minute})
 	env := map[string]string{"A": "1"}
 	own := map[string]string{"TRACEPARENT": "own"}
 	for _, e := range []map[string]string{env, own, nil} {
@@ -283,7 +283,7 @@ func TestTraceparentOfCommands(t *testing.T) {
 // TestUnsampled: a caller that does not sample its trace gets no spans.
 func TestUnsampled(t *testing.T) {
 	b := tracetest.Start(t)
-	w := start(t, trace.Config{Endpoint: b.URL})
+	w := start(t, trace.Config{Endpoint: b.URL, LastExport: time.Minute})
 	ctx := api.WithTraceparent(t.Context(), strings.TrimSuffix(traceparent, "01")+"00")
 	if _, err := w.ExecRun(ctx, api.ExecParams{SessionID: "s-1"}); err != nil {
 		t.Fatal(err)
