@@ -169,7 +169,7 @@ func TestChatAsks(t *testing.T) {
 	if o.status != 0 {
 		t.Errorf("%+v", o)
 	}
-	p.sees(`· another client has answered: allow\n(.*\n)*done\n\n> $`)
+	p.sees(`· cli@[^ ]+ has answered: allow\n(.*\n)*done\n\n> $`)
 	p.types("\x04")
 	p.leaves(0)
 }
@@ -380,7 +380,7 @@ func TestChatTwoAtATime(t *testing.T) {
 	first.sees(`instead: $`)
 	second.sees(`\n> ask Bash ls; say after\n(.*\n)*.*instead: $`)
 	second.types("y\n")
-	first.sees(`· another client has answered: allow\n(.*\n)*after\n\n> $`)
+	first.sees(`· cli@[^ ]+ has answered: allow\n(.*\n)*after\n\n> $`)
 	second.sees(`\nafter\n\n> $`)
 	second.types("\x04") // who joined leaves it as it is
 	second.sees(`to continue: trl chat --dialogue d-`)

@@ -60,7 +60,7 @@ func (w *world) tale(id string) tale {
 	r := tale{transcript: w.transcript(id), stdout: w.raw(id, 0, "")}
 	r.transcript.DialogueID = ""
 	for i := range r.transcript.Requests {
-		r.transcript.Requests[i].OpenedAt = nil
+		r.transcript.Requests[i].OpenedAt, r.transcript.Requests[i].AnsweredAt = nil, nil
 	}
 	for _, ev := range w.events(id) {
 		r.events = append(r.events, untimed(ev))
