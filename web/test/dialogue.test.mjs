@@ -252,14 +252,15 @@ test('the inbox has the requests of all dialogues, with a badge and a notificati
   const two = talk('two', 'ask Bash second');
   await p.waitForSelector('.ask:has-text("two")');
   await until('the title has the number', async () => (await p.title()).startsWith('(2) '));
-  assert.equal(await p.textContent('nav .asks >> nth=0'), '2 requests wait');
+  await until('the badge has the number', async () => (await p.textContent('nav .asks >> nth=0')) === '2 requests wait');
+  await until('both are notified', async () => (await p.evaluate(() => window.told.length)) === 2);
   assert.deepEqual(await p.evaluate(() => window.told.map((n) => [n.title, n.body])), [['one asks', 'Bash: first'], ['two asks', 'Bash: second']]);
   d.call('dialogue.respond', { dialogue_id: one, request_id: d.call('dialogue.requests').requests[0].request.request_id, decision: 'allow' });
   await until('it is gone', async () => (await p.$$('.ask')).length === 1);
-  assert.equal(await p.evaluate(() => window.told[0].open), false);
+  await until('its notification is closed', () => p.evaluate(() => !window.told[0].open));
   await p.click('.ask .allow');
   await p.waitForSelector('text=Nothing waits for you');
-  assert.ok(!(await p.title()).startsWith('('));
+  await until('the title has no number', async () => !(await p.title()).startsWith('('));
   d.call('dialogue.terminate', { dialogue_id: two, force: true });
   await end(p, one);
 });
