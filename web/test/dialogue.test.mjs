@@ -157,7 +157,7 @@ test('subagents are inside their call at any depth, with a live last line', { sk
       await q.keyboard.press('Shift+U');
     }
     await q.waitForSelector('.nested .nested .nested .k-read.st-completed');
-    assert.equal(await q.$$eval('.nested', (l) => l.length), 3);
+    await until('all are there', async () => (await q.$$eval('.nested', (l) => l.length)) === 3);
     await shows(q, 'the report');
   }
   await late.context().close();
@@ -278,11 +278,11 @@ test('messages are queued, a draft survives a reload, and interrupt ends the tur
   await p.waitForSelector('.turn-line:has-text("Turn interrupted")');
   await shows(p, 'second');
   await idle(id);
-  assert.equal(await p.$('.badge[data-message]'), null);
+  await until('nothing is queued', async () => (await p.$('.badge[data-message]')) === null);
   await p.fill('#composer', '/comp');
   await p.waitForSelector('[role=option]:has-text("/compact")');
   await p.keyboard.press('Tab');
-  assert.equal(await p.inputValue('#composer'), '/compact ');
+  await until('the command is completed', async () => (await p.inputValue('#composer')) === '/compact ');
   await p.selectOption('.chip-select:has(option[value=plan]) select', 'plan');
   await until('the mode is set', () => info(id).permission_mode === 'plan');
   await end(p, id);
@@ -308,7 +308,7 @@ test('lost connections and a killed daemon: nothing is missing, nothing is doubl
     return l.length === 7 && l;
   });
   assert.deepEqual([...texts].sort(), ['number1.', 'number2.', 'number3.', 'number4.', 'number5.', 'number6.', 'zero']);
-  assert.equal((await p.$$('.item.user')).length, 7);
+  await until('all messages are there', async () => (await p.$$('.item.user')).length === 7);
   await p.waitForFunction(() => !document.querySelector('.banner'));
   await end(p, id);
   between.close();
@@ -382,7 +382,7 @@ test('the Stream Inspector has every line, its events, and the way to the item a
   });
   assert.deepEqual(got, want.lines.map((l) => [l.stream + l.offset, l.bytes]));
   assert.equal(got.filter(([k]) => k.startsWith('stdout')).reduce((n, [, x]) => n + x, 0), want.total);
-  assert.equal(await p.$$eval('.raw-lines .odd', (l) => l.length), 2);
+  await until('odd lines are marked', async () => (await p.$$eval('.raw-lines .odd', (l) => l.length)) === 2);
   await p.click('button:has-text("Not understood")');
   await until('only these are left', async () => (await p.$$('.raw-lines .rows .tr')).length === 2);
   await p.click('button:has-text("Not understood")');
@@ -449,7 +449,7 @@ test('60 hostile texts, as agent text, tool output, names and inputs, run nothin
   }
   d.call('dialogue.send', { dialogue_id: id, text: `ask ${clean[1].replaceAll(' ', '')} ${clean[0]}` });
   await p.waitForSelector('.ask');
-  assert.ok((await p.textContent('.ask')).includes(clean[0]));
+  await until('the request is there', async () => (await p.textContent('.ask')).includes(clean[0]));
   await p.goto(`${d.base}/#/inbox`);
   await p.waitForSelector('.ask');
   await p.goto(`${d.base}/#/d`);

@@ -34,7 +34,7 @@ test('a command is run in the page, and its output followed to the end', { skip:
   await p.fill('[aria-label="Run a command"]', `printf "\\033[32mgreen\\033[0m\\n"; until [ -e ${flag} ]; do sleep 0.05; done; echo done`);
   await p.keyboard.press('Enter');
   await shows(p, 'green');
-  assert.equal(await p.$eval('.lines .row span', (e) => e.textContent), 'green');
+  await until('the text has its colour', async () => (await p.$eval('.lines .row span', (e) => e.textContent)) === 'green');
   assert.equal((await rows(p)).includes('done'), false);
   writeFileSync(flag, '');
   await shows(p, 'done');
@@ -56,7 +56,7 @@ test('long output: end, top, search in the middle, context, download', { skip: m
   await until('it is found', async () => (await p.$$eval('.hit', (l) => l.map((e) => e.textContent))).join() === '277777');
   await p.click('.hit');
   await p.waitForSelector('.row.marked');
-  assert.equal(await p.textContent('.row.marked'), '277777');
+  await until('the line is marked', async () => (await p.textContent('.row.marked')) === '277777');
   const near = await rows(p);
   assert.ok(near.includes('277776') && near.includes('277778'));
   // Scrolling up and down from there reads what is missing, without a jump.
@@ -75,7 +75,7 @@ test('stderr has its own view; an empty stream says so', { skip: missing }, asyn
   await p.waitForSelector('text=The command wrote nothing to stdout.');
   await p.click('button:has-text("stderr")');
   await shows(p, 'oops');
-  assert.match(await p.textContent('.head'), /exit status 3/);
+  await until('the status is there', async () => /exit status 3/.test(await p.textContent('.head')));
   await p.context().close();
 });
 

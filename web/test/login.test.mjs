@@ -22,7 +22,7 @@ test('trl open logs a browser in, once', { skip: missing }, async () => {
   p.on('request', (r) => sent.push(r.url()));
   await p.goto(url);
   await p.waitForSelector('header.top');
-  assert.equal(await p.evaluate(() => location.hash), '#/');
+  await until('the code is gone', async () => (await p.evaluate(() => location.hash)) === '#/');
   const code = url.split('/').at(-1);
   assert.ok(sent.every((u) => !u.includes(code)), 'the code is in a URL that was sent');
   assert.ok(!d.log.includes(code), 'the code is in the log');
@@ -36,7 +36,7 @@ test('trl open logs a browser in, once', { skip: missing }, async () => {
   await other.waitForSelector('main.login [role=alert]');
   assert.match(await other.textContent('main.login [role=alert]'), /used before/);
   assert.deepEqual(await other.context().cookies(), []);
-  assert.equal(await other.evaluate(() => location.hash), '#/');
+  await until('the code is gone', async () => (await other.evaluate(() => location.hash)) === '#/');
   await other.context().close();
   await c.close();
 });
@@ -86,7 +86,7 @@ test('a revoked login loses its connection, and a new one goes on where it was',
   await p.fill('input[type=password]', token);
   await p.click('.card button[type=submit]');
   await until('the page goes on', async () => (await p.$('.cover')) === null);
-  assert.equal(await p.evaluate(() => location.hash), '#/settings');
+  await until('the page is the one before', async () => (await p.evaluate(() => location.hash)) === '#/settings');
   assert.ok(!(await p.evaluate(() => JSON.stringify({ ...localStorage }))).includes(token), 'the token is stored');
   await p.waitForSelector('.net.online');
   await p.context().close();

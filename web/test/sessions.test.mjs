@@ -73,7 +73,7 @@ test('many sessions are few rows, filters work, and the keyboard reaches them', 
   await p.keyboard.press('/');
   await p.keyboard.type('tag:tenth state:idle');
   await until('six are left', async () => (await names(p)).length === 6);
-  assert.match(await p.evaluate(() => location.hash), /q=tag/);
+  await until('the address has the filter', async () => /q=tag/.test(await p.evaluate(() => location.hash)));
   await p.keyboard.press('Enter');
   await p.keyboard.press('j');
   await p.keyboard.press('Enter');
