@@ -73,10 +73,12 @@ function inShare([kind, id, view]: string[], [only, one]: readonly string[]): bo
 }
 
 function View() {
-  const { path } = route.value;
+  const at = route.value;
+  const { path } = at;
   const home = shared.value;
   const away = home !== undefined && !inShare(path, home);
-  useEffect(() => { if (away) location.replace(href(...home)); }, [away]);
+  // For every route: another one may come before the page has seen that it is back.
+  useEffect(() => { if (away) location.replace(href(...home)); }, [at, away]);
   if (away) return null;
   switch (path[0]) {
     case undefined: return <SessionsPage />;
