@@ -205,14 +205,7 @@ func (p *pipes) noteOutput() {
 }
 
 // drained reports whether nothing is left to read for now.
-func (p *pipes) drained() bool {
-	for _, o := range p.out {
-		if taken, written := o.progress(); taken < written {
-			return false
-		}
-	}
-	return p.tty == nil || happened(p.done)
-}
+func (p *pipes) drained() bool { return p.rest()() }
 
 // rest returns a function that reports whether everything that has been written to the pipes by now
 // is in the log. A pseudo-terminal is read to its end, which comes soon after that of the program.
