@@ -56,9 +56,17 @@ func (bash) dump(d dir) string {
 		`for __trl_i do \builtin printf '%s\1' "$__trl_i"; done; \builtin printf '\0end\0'; } >|` + d.statePath + " 2>/dev/null\nunset __trl_i\n"
 }
 
+// status escapes the report with backslashes and gives it to eval behind an expansion that never
+// runs. A command substitution without its end leaves the parser of bash 5.2 with one delimiter
+// too few, and the next quote that it reads is written in front of the heap block: bash aborts a
+// few commands later. Backslashes open no delimiter, and to expand the substitution bash resets
+// its parser, so that eval reads the quotes of the report safely.
 func (bash) status(d dir, token string) string {
-	return `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.statusPath
+	report := `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.statusPath
+	return `\builtin eval ${__trl_i+$(:)} ` + backslashed.Replace(report)
 }
+
+var backslashed = strings.NewReplacer(`\`, `\\`, `>`, `\>`, ` `, `\ `, `'`, `\'`, `"`, `\"`, `$`, `\$`, `{`, `\{`, `}`, `\}`)
 
 func (p bash) command(d dir, r request) (file, wrapper, control string) {
 	// The text that reports the status has its own line, because bash drops the rest of a line
