@@ -314,13 +314,20 @@ func TestBesideGroups(t *testing.T) {
 
 func TestBesideLeftRunning(t *testing.T) {
 	modes(t, func(t *testing.T, d *daemon) {
-		r := d.direct(api.ExecParams{}, "sh", "-c", "(sleep 0.5; echo later) & echo $!; sleep 300 >/dev/null 2>&1 &")
+		gate := filepath.Join(t.TempDir(), "gate")
+		if err := syscall.Mkfifo(gate, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := d.direct(api.ExecParams{}, "sh", "-c", "(read _ <"+gate+"; echo later) & echo $!; sleep 300 >/dev/null 2>&1 &")
 		pid, _ := strconv.Atoi(strings.Fields(r.stdout)[0])
 		if len(r.LeftRunning) == 0 || r.LeftRunning[0].PID != pid || r.ExitCode != 0 || slices.ContainsFunc(r.LeftRunning, func(p api.Process) bool { return p.Command == "sleep 300" }) {
 			t.Errorf("%s", text(r))
 		}
 		if x := d.info(r.ExecID); x.State != api.ExecExited {
 			t.Errorf("%s", text(x))
+		}
+		if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+			t.Fatal(err)
 		}
 		testkit.Eventually(t, "the end of the output", func() bool { return d.info(r.ExecID).State == api.ExecClosed })
 		if _, out, err := d.output(link.OutputParams{ExecID: r.ExecID, Stream: api.EventStdout, Limit: 1000}); err != nil || !strings.HasSuffix(out, "later\n") {

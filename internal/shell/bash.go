@@ -66,7 +66,7 @@ func (bash) status(d dir, token string) string {
 	return `\builtin eval ${__trl_i+$(:)} ` + backslashed.Replace(report)
 }
 
-var backslashed = strings.NewReplacer(`\`, `\\`, `>`, `\>`, ` `, `\ `, `'`, `\'`, `"`, `\"`, `$`, `\$`, `{`, `\{`, `}`, `\}`)
+var backslashed = strings.NewReplacer(`\`, `\\`, `?`, `\?`, `>`, `\>`, ` `, `\ `, `'`, `\'`, `"`, `\"`, `$`, `\$`, `{`, `\{`, `}`, `\}`)
 
 func (p bash) command(d dir, r request) (file, wrapper, control string) {
 	// The text that reports the status has its own line, because bash drops the rest of a line
