@@ -35,6 +35,8 @@ type GuestStartParams struct {
 	Runtime string `json:"runtime,omitempty"`
 	// Beside is another guest of the owner, in whose container, pod or machine the new one will be.
 	Beside string `json:"beside,omitempty"`
+	// Limits are those of the session, for the engine of a container or pod that is made for it.
+	Limits *Limits `json:"limits,omitempty"`
 	// OwnerLostS is the number of seconds without a connection of the owner after which the
 	// guest ends. It is at most the daemon's own owner_lost_s, which is also the default.
 	OwnerLostS *float64 `json:"owner_lost_s,omitempty"`
@@ -65,10 +67,12 @@ func (p GuestStartParams) Check() error {
 		return InvalidParam("owner", "must be at most 256 bytes, without control characters")
 	case p.Beside != "" && p.Runtime != "":
 		return InvalidParam("runtime", "cannot be given together with beside: the place already exists")
+	case p.Beside != "" && p.Limits != nil:
+		return InvalidParam("limits", "cannot be given together with beside: the place already exists")
 	case p.OwnerLostS != nil && !(*p.OwnerLostS > 0):
 		return InvalidParam("owner_lost_s", "must be a number of seconds above 0")
 	}
-	if err := (SessionCreateParams{Name: p.Name, Tags: p.Tags, Runtime: p.Runtime}).Check(); err != nil {
+	if err := (SessionCreateParams{Name: p.Name, Tags: p.Tags, Runtime: p.Runtime, Limits: p.Limits}).Check(); err != nil {
 		return err
 	}
 	return checkGuest(p.OwnerID, p.SessionID)
@@ -81,6 +85,8 @@ type GuestInfo struct {
 	DaemonID  string    `json:"daemon_id"`  // the daemon that has the guest
 	Place     PlaceInfo `json:"place"`      // where the runner is, as seen by that daemon
 	CreatedAt time.Time `json:"created_at"` // UTC
+	// Limits are those that the engine of the place enforces where the session has them.
+	Limits []EnforcedLimit `json:"limits,omitempty"`
 }
 
 // GuestConnectParams names the guest to whose runner the owner connects.

@@ -78,7 +78,9 @@ func (r *Registry) StartGuest(ctx context.Context, p api.GuestStartParams) (api.
 		})
 		defer timer.Stop()
 	}
-	runner, err := g.home.runtime.Start(ctx, Spec{About: g.about, Target: g.home.target, Beside: beside})
+	runner, err := g.home.runtime.Start(ctx, Spec{
+		About: g.about, Target: g.home.target, Beside: beside, Params: api.SessionCreateParams{Limits: p.Limits},
+	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -370,7 +372,8 @@ func (r *Registry) Guests(ownerID string) []api.GuestInfo {
 func (r *Registry) guestInfoLocked(g *guest) api.GuestInfo {
 	info := api.GuestInfo{GuestOwner: *g.about.Guest, SessionID: g.about.SessionID, CreatedAt: g.about.CreatedAt}
 	info.Connected = g.connections > 0
-	info.Place = g.runner.Place().Info
+	place := g.runner.Place()
+	info.Place, info.Limits = place.Info, place.Limits
 	return info
 }
 

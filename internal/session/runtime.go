@@ -69,9 +69,9 @@ type Place struct {
 	// the place does not share that directory. The runner then keeps the recording of a terminal
 	// to itself, and the daemon fetches it over the link.
 	RecordDir string
-	// Limits are the names of the limits of a session that the place itself enforces, because it was
-	// made for the session. Info.Kind is the mechanism.
-	Limits []string
+	// Limits are the limits of a session that the place itself enforces, because it was made for
+	// the session.
+	Limits []api.EnforcedLimit
 }
 
 // Enforces returns those of the limits that the place itself enforces.
@@ -80,8 +80,9 @@ func (p Place) Enforces(l *api.Limits) (list []api.EnforcedLimit) {
 		return nil
 	}
 	l.Each(func(name string, value float64) {
-		if value > 0 && slices.Contains(p.Limits, name) {
-			list = append(list, api.EnforcedLimit{Limit: name, Mechanism: string(p.Info.Kind)})
+		i := slices.IndexFunc(p.Limits, func(e api.EnforcedLimit) bool { return e.Limit == name })
+		if value > 0 && i >= 0 {
+			list = append(list, p.Limits[i])
 		}
 	})
 	return list

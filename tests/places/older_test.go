@@ -40,7 +40,8 @@ func (p *place) older(t *testing.T) {
 
 // fromAfar makes a session in the place as one of another daemon.
 func (p *place) fromAfar(t *testing.T) {
-	near := startDaemon(t).Client(t)
+	daemon := startDaemon(t)
+	near := daemon.Client(t)
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte(p.daemon.Token(t)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -57,7 +58,20 @@ func (p *place) fromAfar(t *testing.T) {
 	if r := testkit.Must(p.RuntimePrune(p.ctx, api.RuntimePruneParams{}))(t); len(r.Removed)+len(r.Pending) > 0 {
 		t.Errorf("the session left %+v", r)
 	}
-	params.Limits = &api.Limits{MemoryBytes: new(int64(64 << 20))}
-	_, err := near.SessionCreate(p.ctx, params)
-	testkit.WantError(t, err, api.CodeLimitUnavailable, "limit memory_bytes cannot be enforced")
+	// The engine there enforces the limits, and the session reports that, also to a later daemon.
+	const most = 64 << 20
+	params.Limits = &api.Limits{CPUs: new(0.5), MemoryBytes: new(int64(most)), Pids: new(int64(40))}
+	s = testkit.Must(near.SessionCreate(p.ctx, params))(t)
+	for range 2 {
+		info := testkit.Must(near.SessionInfo(p.ctx, api.SessionInfoParams{SessionID: s.SessionID}))(t)
+		if info.Limits == nil || len(info.Limits.Enforced) != 3 || len(info.Limits.NotEnforced) > 0 || info.Limits.Enforced[0].Mechanism != "docker" {
+			t.Fatalf("%+v", info.Limits)
+		}
+		near = daemon.Crash(t, nil)
+	}
+	r := testkit.Must(near.ExecRun(p.ctx, api.ExecParams{SessionID: s.SessionID, Command: "dd if=/dev/zero of=/dev/null bs=200M count=1"}))(t)
+	if !r.OOMKilled || r.OOM == nil || r.OOM.LimitBytes != most {
+		t.Errorf("out of memory: %+v, %+v", r, r.OOM)
+	}
+	testkit.Must(near.SessionDestroy(p.ctx, api.SessionDestroyParams{SessionID: s.SessionID}))(t)
 }

@@ -262,9 +262,10 @@ func (e *engine) remove(ctx context.Context, id string) error {
 }
 
 // Limits returns the limits of a session that its own container enforces.
-func (s *site) Limits() []string {
+func (s *site) Limits() []api.EnforcedLimit {
 	if !s.r.Made {
 		return nil
 	}
-	return []string{api.LimitCPUs, api.LimitMemory, api.LimitPids}
+	by := string(api.PlaceDocker)
+	return []api.EnforcedLimit{{Limit: api.LimitCPUs, Mechanism: by}, {Limit: api.LimitMemory, Mechanism: by}, {Limit: api.LimitPids, Mechanism: by}}
 }

@@ -205,9 +205,10 @@ func (s *site) Remove(ctx context.Context) error {
 }
 
 // Limits returns the limits of a session that the pod made for it enforces.
-func (s *site) Limits() []string {
+func (s *site) Limits() []api.EnforcedLimit {
 	if r := s.record(); !r.Pod.Made || r.Pod.Claim != "" {
 		return nil
 	}
-	return []string{api.LimitCPUs, api.LimitMemory}
+	by := string(api.PlaceKubernetes)
+	return []api.EnforcedLimit{{Limit: api.LimitCPUs, Mechanism: by}, {Limit: api.LimitMemory, Mechanism: by}}
 }

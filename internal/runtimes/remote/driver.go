@@ -77,9 +77,9 @@ type Machine interface {
 // Keeper is a Site that has runners itself, such as another daemon.
 type Keeper interface {
 	Site
-	// Start starts the runner of a session, beside the runner of another one if that is not empty. It
-	// reports the runner that already runs for the session, if there is one.
-	Start(ctx context.Context, about session.About, beside string) (Report, error)
+	// Start starts the runner of a session, beside that of another one if spec has one. It reports
+	// the runner that already runs for the session, if there is one.
+	Start(ctx context.Context, spec session.Spec) (Report, error)
 	// Connect connects to the runner. The error is a GoneError if the runner has ended, and an
 	// EndedError if the place has ended it.
 	Connect(ctx context.Context, sessionID string) (io.ReadWriteCloser, error)
@@ -88,10 +88,10 @@ type Keeper interface {
 	End(ctx context.Context, sessionID string) (link.Removed, error)
 }
 
-// Limiter is a Site that enforces limits of the session for which Open made it.
+// Limiter is a Site that enforces limits of the session for which it was made.
 type Limiter interface {
-	// Limits returns the names of these limits.
-	Limits() []string
+	// Limits returns these limits. Complete once the runner was started.
+	Limits() []api.EnforcedLimit
 }
 
 // Starter is a Site that has started the runner of its first session itself, as the first process

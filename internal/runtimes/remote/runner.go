@@ -145,11 +145,7 @@ func (r *runner) launch(ctx context.Context, spec session.Spec) (report Report, 
 		}
 	}
 	if k, ok := r.site.(Keeper); ok {
-		beside := ""
-		if spec.Beside != nil {
-			beside = spec.Beside.About().SessionID
-		}
-		report, err = k.Start(ctx, spec.About, beside)
+		report, err = k.Start(ctx, spec)
 		return report, r.note(err)
 	}
 	err = r.run(ctx, &report, "start", r.rec.SessionID)

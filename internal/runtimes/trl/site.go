@@ -25,6 +25,8 @@ type record struct {
 	Arch   string `json:"arch,omitempty"`
 	// There is the place as the other daemon sees it; nil before the guest was started.
 	There *api.PlaceInfo `json:"there,omitempty"`
+	// Limits are those of the first session that its place there enforces.
+	Limits []api.EnforcedLimit `json:"limits,omitempty"`
 }
 
 // site is another daemon, which has the runners of sessions. Nothing of it changes once Start returned.
@@ -59,32 +61,41 @@ func (s *site) Info() api.PlaceInfo {
 // Remove does nothing: the other daemon is not removed.
 func (s *site) Remove(context.Context) error { return nil }
 
+// Limits returns the limits of the session that its place there enforces.
+func (s *site) Limits() []api.EnforcedLimit { return s.rec.Limits }
+
 // Start starts the guest. The other daemon reports the one that it already has.
-func (s *site) Start(ctx context.Context, about session.About, beside string) (remote.Report, error) {
+func (s *site) Start(ctx context.Context, spec session.Spec) (remote.Report, error) {
 	c, release, err := s.peer.client(ctx)
 	if err != nil {
 		return remote.Report{}, err
 	}
 	defer release()
 	p := api.GuestStartParams{
-		OwnerID: s.driver.id, Owner: s.driver.host, DaemonID: s.rec.Daemon, SessionID: about.SessionID,
-		Name: about.Name, Kind: about.Kind, Tags: about.Tags, Beside: beside,
+		OwnerID: s.driver.id, Owner: s.driver.host, DaemonID: s.rec.Daemon, SessionID: spec.SessionID,
+		Name: spec.Name, Kind: spec.Kind, Tags: spec.Tags,
 	}
 	if s.rec.OwnerLostS > 0 {
 		p.OwnerLostS = &s.rec.OwnerLostS
 	}
-	if beside == "" {
-		p.Runtime = s.rec.Runtime
+	if spec.Beside != nil {
+		p.Beside = spec.Beside.About().SessionID
+	} else {
+		p.Runtime, p.Limits = s.rec.Runtime, spec.Params.Limits
 	}
 	guest, err := c.GuestStart(ctx, p)
+	if e := new(api.Error); p.Limits != nil && errors.As(err, &e) && e.Code == api.CodeInvalidParams && e.Details["field"] == "limits" {
+		p.Limits = nil // an older daemon, which does not know them: the runner says what it enforces itself
+		guest, err = c.GuestStart(ctx, p)
+	}
 	if err != nil {
 		return remote.Report{}, s.refused(s.peer.explain(err))
 	}
-	if beside == "" {
-		s.rec.There = &guest.Place
+	if spec.Beside == nil {
+		s.rec.There, s.rec.Limits = &guest.Place, guest.Limits
 	}
 	// The other daemon knows the process; here it only says that there is one.
-	return remote.Report{Dir: about.SessionID, PID: 1}, nil
+	return remote.Report{Dir: spec.SessionID, PID: 1}, nil
 }
 
 // refused makes an error about the place there one about the option that names it.

@@ -1,6 +1,7 @@
 package trl_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -22,7 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// other is a daemon of which only the answers are needed: by method, the data or the error.
+// other is a daemon of which only the answers are needed: by method, the data or the error. One under
+// "METHOD limits" is for requests with limits.
 type other struct{ answers map[string]string }
 
 func (o other) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error {
@@ -36,6 +38,9 @@ func (o other) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error
 			return bad
 		}
 		answer, ok := o.answers[req.Method]
+		if refusal, has := o.answers[req.Method+" limits"]; has && bytes.Contains(req.Params, []byte(`"limits"`)) {
+			answer = refusal
+		}
 		if !ok {
 			answer = `"ok":false,"error":{"code":"METHOD_NOT_FOUND","message":"method: not found"}`
 		}
@@ -100,6 +105,27 @@ func TestItself(t *testing.T) {
 func TestReadOnlyToken(t *testing.T) {
 	err := open(t, other{map[string]string{"system.ping": pong, "guest.list": `"ok":false,"error":{"code":"FORBIDDEN","message":"token: only reads"}`}}.serve(t))
 	testkit.WantError(t, err, api.CodeForbidden, "only reads")
+}
+
+// TestOlderDaemonLimits: a daemon that does not know the limits of guests gets none, and the runner enforces
+// what it can.
+func TestOlderDaemonLimits(t *testing.T) {
+	answers := map[string]string{
+		"system.ping": pong, "guest.list": `"ok":true,"data":{"guests":[],"daemon_id":"d-you"}`,
+		"guest.start":        `"ok":true,"data":{"session_id":"s-0000000001","daemon_id":"d-you","place":{"kind":"host"}}`,
+		"guest.start limits": `"ok":false,"error":{"code":"INVALID_PARAMS","message":"params.limits: unknown parameter","details":{"field":"limits"}}`,
+	}
+	to := other{answers}.serve(t)
+	d := trl.New(trl.Config{DaemonID: "d-me"})
+	defer d.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	defer cancel()
+	site := testkit.Must(d.Open(ctx, remote.Opening{Daemon: "d-me", SessionID: "s-0000000001", Target: to}))(t)
+	spec := session.Spec{About: session.About{SessionID: "s-0000000001"}, Params: api.SessionCreateParams{Limits: &api.Limits{Pids: new(int64(9))}}}
+	testkit.Must(site.(remote.Keeper).Start(ctx, spec))(t)
+	if list := site.(remote.Limiter).Limits(); len(list) > 0 {
+		t.Errorf("the place enforces %+v", list)
+	}
 }
 
 // TestBadTargets: the error names what is wrong.

@@ -531,6 +531,35 @@ export interface RuntimeCheckParams {
 /** Has no fields. */
 export type RuntimePruneParams = Record<string, never>;
 
+/** Bound what a session may use. An absent limit is the daemon's default; 0 means no limit. */
+export interface Limits {
+  /**
+   * The processor time that all processes of the session together may use, in processors: 1.5 is one
+   * and a half.
+   */
+  cpus?: number;
+  /**
+   * The memory of all processes of the session together. At the limit the kernel kills a process of
+   * the session.
+   */
+  memory_bytes?: number;
+  /** The number of processes and threads of the session, with its shell. At the limit a fork fails. */
+  pids?: number;
+  /** The number of files that each process may have open; at least 32. */
+  open_files?: number;
+  /** The size of the largest file that a process may write. */
+  file_bytes?: number;
+  /**
+   * How much each command may write to stdout and stderr together. A command that writes more is
+   * cancelled.
+   */
+  output_bytes?: number;
+  /** The same as lifetime_s of the session. */
+  lifetime_s?: number;
+  /** How many commands the session runs; further ones fail with SESSION_LIMIT_EXCEEDED. */
+  commands?: number;
+}
+
 /** Starts a guest. A guest of this owner that already exists is returned. */
 export interface GuestStartParams {
   /** the daemon that owns the session */
@@ -549,6 +578,8 @@ export interface GuestStartParams {
   runtime?: string;
   /** Another guest of the owner, in whose container, pod or machine the new one will be. */
   beside?: string;
+  /** Those of the session, for the engine of a container or pod that is made for it. */
+  limits?: Limits;
   /**
    * The number of seconds without a connection of the owner after which the guest ends. It is at
    * most the daemon's own owner_lost_s, which is also the default.
@@ -592,35 +623,6 @@ export interface GuestEndParams {
 export interface GuestListParams {
   /** Selects the guests of one daemon. */
   owner_id?: string;
-}
-
-/** Bound what a session may use. An absent limit is the daemon's default; 0 means no limit. */
-export interface Limits {
-  /**
-   * The processor time that all processes of the session together may use, in processors: 1.5 is one
-   * and a half.
-   */
-  cpus?: number;
-  /**
-   * The memory of all processes of the session together. At the limit the kernel kills a process of
-   * the session.
-   */
-  memory_bytes?: number;
-  /** The number of processes and threads of the session, with its shell. At the limit a fork fails. */
-  pids?: number;
-  /** The number of files that each process may have open; at least 32. */
-  open_files?: number;
-  /** The size of the largest file that a process may write. */
-  file_bytes?: number;
-  /**
-   * How much each command may write to stdout and stderr together. A command that writes more is
-   * cancelled.
-   */
-  output_bytes?: number;
-  /** The same as lifetime_s of the session. */
-  lifetime_s?: number;
-  /** How many commands the session runs; further ones fail with SESSION_LIMIT_EXCEEDED. */
-  commands?: number;
 }
 
 /**
@@ -2043,6 +2045,8 @@ export interface GuestInfo extends GuestOwner {
   place: PlaceInfo;
   /** UTC */
   created_at: string;
+  /** Those that the engine of the place enforces where the session has them. */
+  limits?: EnforcedLimit[];
 }
 
 /** The immediate answer of a streaming method. */

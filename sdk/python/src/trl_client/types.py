@@ -637,6 +637,42 @@ class RuntimePruneParams(TypedDict, total=False):
     """Has no fields."""
 
 
+class Limits(TypedDict, total=False):
+    """Bound what a session may use. An absent limit is the daemon's default; 0 means no limit."""
+
+    cpus: float
+    """The processor time that all processes of the session together may use, in processors: 1.5 is
+    one and a half.
+    """
+
+    memory_bytes: int
+    """The memory of all processes of the session together. At the limit the kernel kills a process
+    of the session.
+    """
+
+    pids: int
+    """The number of processes and threads of the session, with its shell. At the limit a fork
+    fails.
+    """
+
+    open_files: int
+    """The number of files that each process may have open; at least 32."""
+
+    file_bytes: int
+    """The size of the largest file that a process may write."""
+
+    output_bytes: int
+    """How much each command may write to stdout and stderr together. A command that writes more is
+    cancelled.
+    """
+
+    lifetime_s: float
+    """The same as lifetime_s of the session."""
+
+    commands: int
+    """How many commands the session runs; further ones fail with SESSION_LIMIT_EXCEEDED."""
+
+
 class _GuestStartParams(TypedDict):
     """The keys of GuestStartParams that must be given."""
 
@@ -667,6 +703,9 @@ class GuestStartParams(_GuestStartParams, total=False):
 
     beside: str
     """Another guest of the owner, in whose container, pod or machine the new one will be."""
+
+    limits: Limits
+    """Those of the session, for the engine of a container or pod that is made for it."""
 
     owner_lost_s: float
     """The number of seconds without a connection of the owner after which the guest ends. It is at
@@ -731,42 +770,6 @@ class GuestListParams(TypedDict, total=False):
 
     owner_id: str
     """Selects the guests of one daemon."""
-
-
-class Limits(TypedDict, total=False):
-    """Bound what a session may use. An absent limit is the daemon's default; 0 means no limit."""
-
-    cpus: float
-    """The processor time that all processes of the session together may use, in processors: 1.5 is
-    one and a half.
-    """
-
-    memory_bytes: int
-    """The memory of all processes of the session together. At the limit the kernel kills a process
-    of the session.
-    """
-
-    pids: int
-    """The number of processes and threads of the session, with its shell. At the limit a fork
-    fails.
-    """
-
-    open_files: int
-    """The number of files that each process may have open; at least 32."""
-
-    file_bytes: int
-    """The size of the largest file that a process may write."""
-
-    output_bytes: int
-    """How much each command may write to stdout and stderr together. A command that writes more is
-    cancelled.
-    """
-
-    lifetime_s: float
-    """The same as lifetime_s of the session."""
-
-    commands: int
-    """How many commands the session runs; further ones fail with SESSION_LIMIT_EXCEEDED."""
 
 
 class Isolation(TypedDict, total=False):
@@ -3064,6 +3067,9 @@ class GuestInfo(GuestOwner):
     created_at: datetime = _NEVER
     """UTC"""
 
+    limits: list[EnforcedLimit] = field(default_factory=list)
+    """Those that the engine of the place enforces where the session has them."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> GuestInfo:
         """Takes the fields it knows from what a daemon sent."""
@@ -3077,6 +3083,7 @@ class GuestInfo(GuestOwner):
             daemon_id=get("daemon_id") or "",
             place=PlaceInfo.from_dict(get("place") or {}),
             created_at=_time(data["created_at"]) if get("created_at") else _NEVER,
+            limits=[EnforcedLimit.from_dict(x) for x in get("limits") or ()],
         )
 
 
