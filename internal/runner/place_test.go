@@ -241,7 +241,7 @@ func TestRunnerInAPlace(t *testing.T) {
 	if _, ok := process.Stat(r.PID); !ok {
 		t.Fatal("kill has killed another process than it was asked to")
 	}
-	// A connection that ends with the runner says so; one that the daemon has left does not.
+	// A connection that ends with the runner has another exit status than one that the daemon has left.
 	left, joined := s.join(r), s.join(r)
 	left.Close()
 	if err := left.cmd.Wait(); err != nil {

@@ -283,7 +283,7 @@ func dial(dir string) (int, error) {
 const exitTimeout = time.Second
 
 // connect joins stdin and stdout to the socket of a runner until either side ends. If the runner ends with
-// the connection, it says so: the daemon then need not ask.
+// the connection, the exit status is StatusGone: the daemon then need not ask.
 func connect(dir string, p placeReport, nonce string) int {
 	if strings.ContainsAny(nonce, "\x00\n") {
 		return complain(2, "the nonce has a line break")
