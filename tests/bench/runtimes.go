@@ -13,7 +13,7 @@ import (
 // TestMeasure in tests/places.
 func (b *bench) runtimes() error {
 	file := filepath.Join(b.daemon.dir, "places.json")
-	cmd := exec.Command("go", "test", "./tests/places", "-count=1", "-v", "-run", "^TestMeasure$", "-measure", file)
+	cmd := exec.Command("go", "test", "./tests/places", "-count=1", "-timeout=1h", "-v", "-run", "^TestMeasure$", "-measure", file)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
