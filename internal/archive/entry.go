@@ -110,11 +110,11 @@ func (e *Entry) path() string    { return filepath.Join(e.archive.config.Dir, e.
 func (e *Entry) keyPath() string { return filepath.Join(e.archive.config.KeyDir, e.id) }
 
 // sessionID is the form of an id. Ids become paths, so those in file names are checked.
-var sessionID = regexp.MustCompile(`^s-[0-9a-f]{10}$`)
+var sessionID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^s-[0-9a-f]{10}$`) })
 
 // find reads the key of an entry that an earlier daemon wrote, and opens it.
 func (e *Entry) find() (err error) {
-	if !sessionID.MatchString(e.id) {
+	if !sessionID().MatchString(e.id) {
 		return errors.New("is not the name of a session")
 	}
 	if e.key = e.archive.givenKey(e.id); e.key == nil {

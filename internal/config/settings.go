@@ -47,7 +47,9 @@ var settings = readSettings()
 // readSettings makes the table of settings from the tags of Config.
 func readSettings() []setting {
 	var list []setting
-	for i, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+	t := reflect.TypeFor[Config]()
+	for i := range t.NumField() {
+		f := t.Field(i)
 		key := f.Tag.Get("key")
 		if key == "" {
 			continue

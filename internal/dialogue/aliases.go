@@ -2,6 +2,7 @@ package dialogue
 
 import (
 	"regexp"
+	"sync"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/dialogue/agent"
@@ -16,7 +17,7 @@ type aliases struct {
 }
 
 // madeHere matches ids of this version.
-var madeHere = regexp.MustCompile(`^[ikrt]\d+\.\d+$`)
+var madeHere = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[ikrt]\d+\.\d+$`) })
 
 // learn compares an event of this version with the recorded event that it stands for.
 func (a *aliases) learn(made, recorded api.DialogueEvent) {
@@ -50,7 +51,7 @@ func (a *aliases) adopt(made api.DialogueEvent, open func(id string) bool) {
 }
 
 func (a *aliases) put(made, recorded string) {
-	if made == recorded || !madeHere.MatchString(made) || recorded == "" || madeHere.MatchString(recorded) {
+	if made == recorded || !madeHere().MatchString(made) || recorded == "" || madeHere().MatchString(recorded) {
 		return
 	}
 	if a.recorded == nil {

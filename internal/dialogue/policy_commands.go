@@ -3,6 +3,7 @@ package dialogue
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // separators are the characters that separate commands in a command line.
@@ -13,7 +14,9 @@ var oneLine = strings.NewReplacer("\\\r\n", " ", "\\\n", " ", "\r", ";", "\n", "
 
 // beforeCommand matches text before a nested command: a shell with the option that takes a script,
 // or a keyword.
-var beforeCommand = regexp.MustCompile(`\b(?:(?:sh|bash|zsh|dash|ksh|ash|fish)["']?\s(?:[^` + separators + `]*?\s)?["']?-[A-Za-z]*c[A-Za-z]*["'\s]|(?:then|else|do)\s)`)
+var beforeCommand = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(?:(?:sh|bash|zsh|dash|ksh|ash|fish)["']?\s(?:[^` + separators + `]*?\s)?["']?-[A-Za-z]*c[A-Za-z]*["'\s]|(?:then|else|do)\s)`)
+})
 
 // runs reports whether a pattern matches one command, or several in a row, of a command line or of
 // a shell's script. It does not parse quotes as a shell does: a rule that denies or asks may match
@@ -39,7 +42,7 @@ func runs(pattern, line string) bool {
 // commandStarts returns the positions in a line where a command may start.
 func commandStarts(s string) []bool {
 	starts := make([]bool, len(s)+1)
-	for _, found := range beforeCommand.FindAllStringIndex(s, -1) {
+	for _, found := range beforeCommand().FindAllStringIndex(s, -1) {
 		starts[found[1]] = true
 	}
 	start := true

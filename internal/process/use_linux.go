@@ -5,6 +5,22 @@ import (
 	"os"
 )
 
+// OwnMemory returns how many bytes of memory this process alone has, without the pages of its program.
+func OwnMemory() int64 {
+	var buf [128]byte
+	n, err := readFile("/proc/self/statm", buf[:])
+	if err != nil {
+		return 0
+	}
+	f := bytes.Fields(buf[:n])
+	if len(f) < 3 {
+		return 0
+	}
+	resident, _ := parseUint(f[1])
+	shared, _ := parseUint(f[2])
+	return int64(resident-shared) * int64(os.Getpagesize())
+}
+
 // UseOf reads the memory and the disk traffic of a process. What it may not read is 0.
 func UseOf(pid int) (u Use) {
 	var buf [1024]byte

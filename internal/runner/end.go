@@ -3,7 +3,6 @@ package runner
 import (
 	"os"
 	"runtime/debug"
-	"runtime/metrics"
 	"slices"
 	"syscall"
 	"time"
@@ -307,28 +306,28 @@ func (r *Runner) quiet() {
 			r.mu.Lock()
 			idle := r.current == nil && time.Since(r.activity) >= quietMemory
 			r.mu.Unlock()
-			if idle && r.wasteful() {
-				debug.FreeOSMemory()
+			if idle {
+				r.returnMemory()
 			}
 		})
 	}
 }
 
-// leastWaste is how many bytes must have been allocated since memory was last returned for
-// another return to be worth it. The collector itself keeps up to 0.4 MB.
-const leastWaste = 1 << 20
+// What a new runner takes, and how much more it must take for a return of memory to be worth it. The
+// collector itself keeps up to 0.4 MB.
+const (
+	leastKept  = 1 << 20
+	leastWaste = 1 << 20
+)
 
-// wasteful reports whether there may be much memory to return. It reads a counter that the
-// runtime keeps anyway: runtime.ReadMemStats would take as much memory as a collection.
-func (r *Runner) wasteful() bool {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	total := sample[0].Value.Uint64()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if total-r.returned < leastWaste {
-		return false
+// returnMemory gives back what the session does not need, unless that is too little. It asks the
+// kernel how much there is: the runtime's own figures take as much memory as a collection.
+func (r *Runner) returnMemory() {
+	r.memory.Lock()
+	defer r.memory.Unlock()
+	if process.OwnMemory() < max(r.memory.kept, leastKept)+leastWaste {
+		return
 	}
-	r.returned = total
-	return true
+	debug.FreeOSMemory()
+	r.memory.kept = process.OwnMemory()
 }

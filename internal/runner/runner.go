@@ -107,7 +107,11 @@ type Runner struct {
 	wanted     bool                // guarded by mu; a daemon has asked for an export and does not have all of it
 	loneTimer  *time.Timer         // guarded by mu; runs without a daemon
 	quietTimer *time.Timer         // guarded by mu; checkpoints and returns memory when the session is quiet
-	returned   uint64              // guarded by mu; bytes allocated in total when memory was last returned
+
+	memory struct {
+		sync.Mutex
+		kept int64 // what the runner took after the last return of memory; 0 before the first
+	}
 }
 
 // New makes a Runner. It does nothing until a daemon calls Create.

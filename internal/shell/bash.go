@@ -115,14 +115,11 @@ func (bash) sourcePipe(file string) string {
 func (bash) statements(text string) []statement { return posixStatements(text) }
 
 func (bash) restore(st *State) string {
-	own := func(v statement) bool { return bashOwn[v.name] || strings.HasPrefix(v.name, "BASH") }
+	own := func(v statement) bool { return bashOwn()[v.name] || strings.HasPrefix(v.name, "BASH") }
 	return st.definitions(own) + st.setOptions()
 }
 
 // bashOwn has the variables that are not restored: a new shell sets them itself, or they cannot
 // be assigned.
-var bashOwn = map[string]bool{
-	"_": true, "DIRSTACK": true, "EPOCHREALTIME": true, "EPOCHSECONDS": true, "EUID": true, "FUNCNAME": true, "GROUPS": true, "HISTCMD": true,
-	"LINENO": true, "OPTIND": true, "PIPESTATUS": true, "PPID": true, "PS1": true, "PS2": true, "RANDOM": true, "SHELLOPTS": true, "SHLVL": true,
-	"SRANDOM": true, "UID": true, "TMOUT": true, "HISTFILE": true, "__trl_i": true,
-}
+var bashOwn = set("_ DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD LINENO OPTIND PIPESTATUS PPID PS1 PS2 RANDOM " +
+	"SHELLOPTS SHLVL SRANDOM UID TMOUT HISTFILE __trl_i")

@@ -124,7 +124,7 @@ func (fish) restore(st *State) string {
 	var b strings.Builder
 	for set, list := range map[string][]statement{"set -g ": st.vars, "set -gx ": st.exports} {
 		for _, v := range list {
-			if !fishOwn[v.name] && !strings.HasPrefix(v.name, "__fish") {
+			if !fishOwn()[v.name] && !strings.HasPrefix(v.name, "__fish") {
 				b.WriteString(set + v.text + "\n")
 			}
 		}

@@ -255,7 +255,7 @@ func (st *State) umaskText() string {
 }
 
 // setOptions returns the lines that set the options of a POSIX shell.
-func (st *State) setOptions() string { return sortOptions(st.options, ownOptions) }
+func (st *State) setOptions() string { return sortOptions(st.options, ownOptions()) }
 
 // sortOptions returns lines without those of own options, and puts the options that could end or
 // disturb the restoring script last. The last word of each line is the option's name.

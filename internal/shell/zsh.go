@@ -3,6 +3,7 @@ package shell
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -113,12 +114,12 @@ func (zsh) statements(text string) []statement { return posixStatements(text) }
 
 func (zsh) restore(st *State) string {
 	own := func(v statement) bool {
-		return zshOwn[v.name] || !strings.Contains(v.text, "=") || strings.HasPrefix(v.name, "ZSH_")
+		return zshOwn()[v.name] || !strings.Contains(v.text, "=") || strings.HasPrefix(v.name, "ZSH_")
 	}
 	// zsh remembers the directory for `cd -` itself and ignores OLDPWD, so the script goes
 	// there and back.
 	previous := `__trl_q=${OLDPWD-}; [ -z "$__trl_q" ] || { \builtin cd -q -- "$__trl_q" && \builtin cd -q -- ` + quote(st.cwd) + "; }; unset __trl_q\n"
-	return st.definitions(own) + previous + sortOptions(st.options, zshOwnOptions)
+	return st.definitions(own) + previous + sortOptions(st.options, zshOwnOptions())
 }
 
 // zshOwn has the parameters that are not restored: a new shell sets them itself, they cannot be
@@ -131,11 +132,13 @@ var zshOwn = set("! # $ * - 0 ? @ _ ARGC argv EGID EUID GID UID USERNAME HISTCMD
 // bootstrap sets them.
 var zshOwnOptions = set("interactive login monitor privileged restricted shinstdin singlecommand zle rcs globalrcs promptsp promptcr banghist exec beep interactivecomments")
 
-// set returns the words as a set.
-func set(words string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(words) {
-		m[w] = true
-	}
-	return m
+// set returns the words as a set, which is made at the first call: a session has one shell.
+func set(words string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool {
+		m := map[string]bool{}
+		for w := range strings.FieldsSeq(words) {
+			m[w] = true
+		}
+		return m
+	})
 }

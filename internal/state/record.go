@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -64,7 +65,7 @@ func (d *Dir) RemoveRecord(id string) error {
 }
 
 // sessionID is the form of an id. Ids become paths, so those in files are checked.
-var sessionID = regexp.MustCompile(`^s-[0-9a-f]{10}$`)
+var sessionID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^s-[0-9a-f]{10}$`) })
 
 // Records reads the records of the sessions of a runtime into values of type T, which embeds
 // Record. A record that is invalid, or that check refuses, is moved aside.
@@ -88,7 +89,7 @@ func Records[T any](d *Dir, runtime string, check func(T) error) ([]T, error) {
 		if err == nil && header.Runtime != runtime {
 			continue
 		}
-		if err == nil && (header.SessionID != id || !sessionID.MatchString(id)) {
+		if err == nil && (header.SessionID != id || !sessionID().MatchString(id)) {
 			err = errors.New("is not that of session " + id)
 		}
 		if err == nil {

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/trl-dev/trl/internal/place"
@@ -84,7 +85,7 @@ func (d *Dir) Path() string { return d.path }
 func (d *Dir) ID() (string, error) {
 	path := filepath.Join(d.path, "id")
 	text, err := os.ReadFile(path)
-	if err == nil && daemonID.Match(text) {
+	if err == nil && daemonID().Match(text) {
 		return strings.TrimSpace(string(text)), nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +99,7 @@ func (d *Dir) ID() (string, error) {
 }
 
 // daemonID is the form of an id. It is also a valid label of containers and pods.
-var daemonID = regexp.MustCompile(`^d[0-9a-z]{26}\n?$`)
+var daemonID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^d[0-9a-z]{26}\n?$`) })
 
 // Listens tells clients that the daemon listens at another path from now on.
 func (d *Dir) Listens(socket string) { d.lock.Listens(socket) }

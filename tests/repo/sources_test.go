@@ -177,3 +177,31 @@ func TestGoroutinesAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsCompiledAtStart keeps patterns out of the start of the programs: each costs every trl
+// process up to 0.1 ms, also if it never looks at the pattern. sync.OnceValue compiles it at its first
+// use.
+func TestNothingIsCompiledAtStart(t *testing.T) {
+	goFiles(t, func(file string, fset *token.FileSet, f *ast.File) {
+		own := strings.HasPrefix(file, "api/") || strings.HasPrefix(file, "client/") || strings.HasPrefix(file, "internal/")
+		if !own || strings.HasPrefix(file, "internal/gen/") || forTests(path.Dir(file)) {
+			return
+		}
+		for _, decl := range f.Decls {
+			if d, ok := decl.(*ast.GenDecl); !ok || d.Tok != token.VAR {
+				continue
+			}
+			ast.Inspect(decl, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncLit:
+					return false
+				case *ast.SelectorExpr:
+					if x, ok := n.X.(*ast.Ident); ok && x.Name == "regexp" && strings.HasPrefix(n.Sel.Name, "MustCompile") {
+						t.Errorf("%s:%d: compiles a pattern at the start of the program; use sync.OnceValue", file, fset.Position(n.Pos()).Line)
+					}
+				}
+				return true
+			})
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -124,7 +125,7 @@ var onCommandLine = strings.NewReplacer(
 )
 
 // ownID matches the id of a temporary session, which the user has never seen.
-var ownID = regexp.MustCompile(`^session "s-[0-9a-f]+": `)
+var ownID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^session "s-[0-9a-f]+": `) })
 
 // Message returns the text of an error in the words of the command line.
 func Message(err error) string {
@@ -134,7 +135,7 @@ func Message(err error) string {
 	}
 	text := onCommandLine.Replace(err.Error())
 	if e.Code == api.CodeShellNotFound || e.Code == api.CodeShellFailed {
-		text = ownID.ReplaceAllString(text, "")
+		text = ownID().ReplaceAllString(text, "")
 	}
 	return text
 }

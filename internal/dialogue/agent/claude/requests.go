@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/dialogue/agent"
@@ -113,7 +114,9 @@ func (p *protocol) waitingFor(native string) *openRequest {
 	return nil
 }
 
-var ansi = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+var ansi = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+})
 
 // askForTool fills in a request to use a tool. The program also sends questions and plans as
 // tools.
@@ -131,7 +134,7 @@ func (p *protocol) askForTool(told *api.DialogueRequest, in controlRequest) {
 	}
 	told.Subject, told.SubjectKind = s.text, s.kind
 	told.Title = cmp.Or(in.Title, in.Description, s.title)
-	told.Reason = ansi.ReplaceAllString(in.Reason, "")
+	told.Reason = ansi().ReplaceAllString(in.Reason, "")
 	told.Options = allowOrDeny(in.Suggestions)
 	switch in.Tool {
 	case "ExitPlanMode":
