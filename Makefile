@@ -36,7 +36,10 @@ help: ## list the targets
 
 build: $(EMBEDDED) ## bin/trl (static) and bin/trl-runner; EMBED=all for places of other platforms and Kubernetes
 	@rm -f $(filter-out $^,$(wildcard $(EMBED_DIR)/*.gz))
-	$(GOBUILD) -tags embed_runners,grpcnotrace -o bin/trl ./cmd/trl
+	$(GOBUILD) -tags embed_runners,grpcnotrace -o build/trl ./cmd/trl
+	@# A copy, as every installed trl is one: Linux caches the file that the linker writes in small
+	@# pieces, and each start from that takes 1.7 ms more.
+	@mkdir -p bin && install -m 755 build/trl bin/trl
 	@cp build/trl-runner-$(PLATFORM) bin/trl-runner
 
 # Always asks the go command, which knows best whether anything changed. The
