@@ -1,5 +1,7 @@
 package api
 
+import "time"
+
 // TerminalSize is the size of a viewer's terminal.
 type TerminalSize struct {
 	Cols int `json:"cols"` // 2 to 1000
@@ -25,6 +27,15 @@ type SessionAttachParams struct {
 	Size *TerminalSize `json:"size,omitempty"`
 	// TakeSize makes this viewer the owner of the size, even if another viewer owns it.
 	TakeSize bool `json:"take_size,omitempty"`
+	// Label names the viewer for the others, such as browser. At most 64 bytes, without control
+	// characters. Absent: the label of the connection, from system.hello.
+	Label string `json:"label,omitempty"`
+	// Viewers asks for a push of type viewers: after the screen, and whenever a viewer comes, leaves
+	// or changes.
+	Viewers bool `json:"viewers,omitempty"`
+	// Modes asks for a push of type modes: after the screen, and whenever one of them changes. The
+	// runner of an older version sends none.
+	Modes bool `json:"modes,omitempty"`
 }
 
 // Watches reports whether the viewer changes neither input nor size of the terminal.
@@ -44,9 +55,11 @@ func (p SessionAttachParams) Check() error {
 	case p.TakeSize && (p.Size == nil || p.ReadOnly):
 		return InvalidParam("take_size", "needs size, and not read_only")
 	case p.Size != nil:
-		return checkSize(p.Size.Cols, p.Size.Rows)
+		if err := checkSize(p.Size.Cols, p.Size.Rows); err != nil {
+			return err
+		}
 	}
-	return nil
+	return checkLabel(p.Label)
 }
 
 // Types of StreamEvent in a stream of session.attach. Each has an offset, and seq counts
@@ -55,7 +68,30 @@ const (
 	EventSnapshot = "snapshot" // Data, written to an empty terminal of this size, draws the screen as it was at Offset
 	EventOutput   = "output"   // bytes that the program wrote, starting at Offset; never ends inside a UTF-8 sequence
 	EventResize   = "resize"   // from Offset on, the terminal has another size or another owner
+	EventViewers  = "viewers"  // the viewers of the terminal, after a change
+	EventModes    = "modes"    // the modes of the terminal, after a change
 )
+
+// Viewer is one viewer of a terminal.
+type Viewer struct {
+	ViewerID string    `json:"viewer_id"`       // as in the answer of session.attach
+	Label    string    `json:"label,omitempty"` // chosen by the viewer
+	ReadOnly bool      `json:"read_only"`       // the viewer never types and never determines the size
+	Cols     int       `json:"cols,omitempty"`  // width of the viewer, if known
+	Rows     int       `json:"rows,omitempty"`  // height of the viewer, if known
+	Owner    bool      `json:"owner"`           // the terminal has the size of this viewer
+	Since    time.Time `json:"since"`           // when the viewer attached
+}
+
+// TerminalModes is the state of a terminal that its viewers need besides the output. It belongs to the
+// newest output, which a viewer may not have yet.
+type TerminalModes struct {
+	KittyFlags int    `json:"kitty_flags"`           // flags of the kitty keyboard protocol
+	Mouse      string `json:"mouse"`                 // none, x10, vt200, drag or any
+	Alternate  bool   `json:"alternate"`             // true while the program uses the alternate screen
+	Title      string `json:"title"`                 // the title that the program set last
+	WorkingDir string `json:"working_dir,omitempty"` // the directory that the program reported last (OSC 7)
+}
 
 // ViewerEvent holds the fields of the pushes snapshot and resize.
 type ViewerEvent struct {

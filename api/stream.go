@@ -180,6 +180,10 @@ type StreamEvent struct {
 	Audit *AuditRecord `json:"audit,omitempty"`
 	// Error is set for type error only; in Go, Recv returns it as its error.
 	Error *Error `json:"error,omitempty"`
+	// Viewers are all viewers of the terminal, the first that came first, for type viewers.
+	Viewers []Viewer `json:"viewers,omitempty"`
+	// Modes is set for type modes.
+	Modes *TerminalModes `json:"modes,omitempty"`
 	// ViewerEvent is set for the types snapshot and resize.
 	*ViewerEvent
 	// The outcome is set for types exit and exec.exited. In exec.exited it has no command

@@ -107,7 +107,11 @@ func (p SystemHelloParams) Check() error {
 	if p.Label == "" {
 		return InvalidParam("label", "is required")
 	}
-	if len(p.Label) > MaxLabel || !plainText(p.Label) {
+	return checkLabel(p.Label)
+}
+
+func checkLabel(label string) error {
+	if len(label) > MaxLabel || !plainText(label) {
 		return InvalidParam("label", "must be at most %d bytes, without control characters", MaxLabel)
 	}
 	return nil

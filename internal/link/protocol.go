@@ -440,6 +440,9 @@ type FollowParams struct {
 	// Resizes is how many changes of size the reader has seen. With -1 it gets those from Offset
 	// on, and of several at Offset only the last.
 	Resizes int64 `json:"resizes"`
+	// Modes are those that the reader has; zero if it has none. If they are absent, the reader does not
+	// want them.
+	Modes *api.TerminalModes `json:"modes,omitempty"`
 }
 
 // FollowResult describes the body, which begins at the requested offset. The body does not
@@ -454,6 +457,8 @@ type FollowResult struct {
 	// Cols and Rows are the size of the terminal after the body and Resize.
 	Cols int `json:"cols"`
 	Rows int `json:"rows"`
+	// Modes are those of the newest output, if they differ from what the reader has.
+	Modes *api.TerminalModes `json:"modes,omitempty"`
 	// Outcome is set when the program has ended and the reader has all its output.
 	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
 }

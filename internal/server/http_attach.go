@@ -28,7 +28,7 @@ func (x *exchange) boundBuffer() {
 // attach answers GET /v1/session/{id}/attach, for clients that can only GET. It is
 // session.attach for a viewer that only looks.
 func (x *exchange) attach(id string) {
-	x.get(attachMethod, map[string]queryKind{"from_offset": queryNumber, "scrollback": queryNumber},
+	x.get(attachMethod, map[string]queryKind{"from_offset": queryNumber, "scrollback": queryNumber, "label": queryText, "viewers": queryFlag, "modes": queryFlag},
 		map[string]any{"session_id": id, "read_only": true})
 }
 

@@ -128,9 +128,18 @@ func (s sharedStream) Recv() (api.StreamEvent, error) {
 	for {
 		ev, err := s.Stream.Recv()
 		if err != nil || s.only.sees(&ev) {
-			return ev, err
+			return withoutLabels(ev), err
 		}
 	}
+}
+
+// withoutLabels removes the labels of viewers, which may have names of people and machines.
+func withoutLabels(ev api.StreamEvent) api.StreamEvent {
+	ev.Viewers = slices.Clone(ev.Viewers)
+	for i := range ev.Viewers {
+		ev.Viewers[i].Label = ""
+	}
+	return ev
 }
 
 // sees reports whether a push is about the shared thing. Pushes without an id belong to a stream

@@ -24,6 +24,19 @@ func (p *eventList) Recv() (api.StreamEvent, error) {
 	return ev, nil
 }
 
+// TestSharesHideLabels: a share sees how many viewers there are, not their labels.
+func TestSharesHideLabels(t *testing.T) {
+	list := []api.Viewer{{ViewerID: "v-1", Label: "cli@box", Cols: 80, Owner: true}, {ViewerID: "v-2", Label: "phone"}}
+	events := eventList{{Seq: 1, Type: api.EventViewers, Viewers: list}}
+	ev, err := (&share{SessionID: "s-1"}).trim(&events).(api.Stream).Recv()
+	if want := []api.Viewer{{ViewerID: "v-1", Cols: 80, Owner: true}, {ViewerID: "v-2"}}; err != nil || !slices.Equal(ev.Viewers, want) {
+		t.Errorf("%+v, %v", ev.Viewers, err)
+	}
+	if list[0].Label != "cli@box" {
+		t.Error("the labels are gone for the others, too")
+	}
+}
+
 // TestSharesSeeOnlyTheirOwn: events and lists have nothing of other sessions and dialogues.
 func TestSharesSeeOnlyTheirOwn(t *testing.T) {
 	all := eventList{

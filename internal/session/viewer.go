@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -16,11 +17,15 @@ type Viewer struct {
 	session  *Session
 	id       string
 	readOnly bool
+	label    string
+	since    time.Time
+	watches  bool // it wants to know the other viewers
 
 	// Guarded by the session's mu.
-	size *api.TerminalSize  // nil until the viewer has reported it
-	seen string             // the owner that Owner returned last
-	wake context.CancelFunc // ends its waiting for output; nil while it does not wait
+	size   *api.TerminalSize  // nil until the viewer has reported it
+	seen   string             // the owner that Owner returned last
+	listed int64              // viewers.changes when Viewers was called last
+	wake   context.CancelFunc // ends its waiting for output; nil while it does not wait
 }
 
 // counts reports whether the terminal may follow its size.
@@ -32,12 +37,16 @@ func (v *Viewer) ID() string { return v.id }
 // Attach registers a viewer. If it owns the size, the terminal has its size when Attach returns.
 // Only a viewer that resumes, for the rest of the output, can attach to an ended session.
 func (s *Session) Attach(ctx context.Context, p api.SessionAttachParams) (*Viewer, error) {
-	v := &Viewer{session: s, id: newViewerID(), readOnly: p.ReadOnly, size: p.Size}
+	v := &Viewer{session: s, id: newViewerID(), readOnly: p.ReadOnly, label: p.Label, since: time.Now().UTC(), watches: p.Viewers, size: p.Size}
+	if c := api.CallerOf(ctx); v.label == "" && c != nil {
+		v.label = c.Label
+	}
 	s.mu.Lock()
 	ended := s.state == api.SessionTerminated
 	resize := false
 	if !ended {
 		resize = s.viewers.add(v, p.TakeSize)
+		v.listed = s.viewers.changes
 		s.wakeViewersLocked()
 	}
 	s.mu.Unlock()
@@ -91,15 +100,41 @@ func (v *Viewer) Owner() string {
 	return v.seen
 }
 
+// Viewers returns all viewers of the terminal, the first that came first; none if the session ended
+// before this one came. From here on Follow returns when the list changes, if the viewer attached with
+// viewers.
+func (v *Viewer) Viewers() []api.Viewer {
+	v.session.mu.Lock()
+	defer v.session.mu.Unlock()
+	vs := &v.session.viewers
+	v.listed = vs.changes
+	var list []api.Viewer
+	for _, one := range vs.list {
+		info := api.Viewer{ViewerID: one.id, Label: one.label, ReadOnly: one.readOnly, Owner: one == vs.owner, Since: one.since}
+		if one.size != nil {
+			info.Cols, info.Rows = one.size.Cols, one.size.Rows
+		}
+		list = append(list, info)
+	}
+	return list
+}
+
+// staleLocked reports whether Owner or Viewers would return something else than before.
+func (v *Viewer) staleLocked() bool {
+	vs := &v.session.viewers
+	return v.seen != vs.ownerID() || v.watches && v.listed != vs.changes
+}
+
 // Follow reads further output. It returns nothing if the owner of the size is no longer the
-// one that Owner returned. It returns the outcome when the session has ended.
+// one that Owner returned, or the list no longer the one that Viewers returned. It returns the outcome
+// when the session has ended.
 func (v *Viewer) Follow(ctx context.Context, p link.FollowParams) (link.FollowResult, []byte, error) {
 	s := v.session
 	waiting, wake := context.WithCancel(ctx)
 	defer wake()
 	nothing := link.FollowResult{Resizes: p.Resizes}
 	s.mu.Lock()
-	if v.seen != s.viewers.ownerID() {
+	if v.staleLocked() {
 		s.mu.Unlock()
 		return nothing, nil, nil
 	}
@@ -134,11 +169,10 @@ func (v *Viewer) Snapshot(ctx context.Context, scrollback int) (r link.SnapshotR
 	return r, data, err
 }
 
-// wakeViewersLocked wakes the viewers that wait for output and have not seen the present owner.
+// wakeViewersLocked wakes the viewers that wait for output and do not know of a change.
 func (s *Session) wakeViewersLocked() {
-	owner := s.viewers.ownerID()
 	for _, v := range s.viewers.list {
-		if v.seen != owner && v.wake != nil {
+		if v.wake != nil && v.staleLocked() {
 			v.wake()
 		}
 	}

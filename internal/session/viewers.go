@@ -15,6 +15,8 @@ type viewers struct {
 	list  []*Viewer // in the order in which they came
 	owner *Viewer   // nil if no viewer owns the size
 	want  api.TerminalSize
+	// changes counts the changes of list, of owner and of the sizes of viewers.
+	changes int64
 }
 
 // ownerID returns the viewer that owns the size, or "".
@@ -37,6 +39,7 @@ func (vs *viewers) find(id string) *Viewer {
 // add registers a viewer. The first one that has reported its size and may type owns the size;
 // a later one only if it takes it. add reports whether the terminal must be resized to want.
 func (vs *viewers) add(v *Viewer, take bool) (resize bool) {
+	vs.changes++
 	vs.list = append(vs.list, v)
 	if !v.counts() || vs.owner != nil && !take {
 		return false
@@ -46,6 +49,7 @@ func (vs *viewers) add(v *Viewer, take bool) (resize bool) {
 
 // remove forgets a viewer. If it owned the size, the one that attached first becomes the owner.
 func (vs *viewers) remove(v *Viewer) (resize bool) {
+	vs.changes++
 	vs.list = slices.DeleteFunc(vs.list, func(x *Viewer) bool { return x == v })
 	if vs.owner != v {
 		return false
@@ -63,6 +67,7 @@ func (vs *viewers) remove(v *Viewer) (resize bool) {
 // size, takes it, or reports its size for the first time while there is no owner. A read-only
 // viewer never owns the size.
 func (vs *viewers) measured(v *Viewer, size api.TerminalSize, take bool) (resize bool) {
+	vs.changes++
 	first := v.size == nil
 	v.size = &size
 	if v.counts() && (vs.owner == v || take || vs.owner == nil && first) {
@@ -77,6 +82,7 @@ func (vs *viewers) set(size api.TerminalSize, force bool) (resize bool) {
 	if vs.owner != nil && !force {
 		return false
 	}
+	vs.changes++
 	vs.owner, vs.want = nil, size
 	return true
 }

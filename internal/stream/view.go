@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -37,6 +38,10 @@ func NewView(ctx context.Context, found *session.Session, p api.SessionAttachPar
 	if p.Scrollback != nil {
 		v.scrollback = min(*p.Scrollback, api.MaxScrollback)
 	}
+	if p.Modes {
+		v.modes = &api.TerminalModes{}
+	}
+	v.watches = p.Viewers
 	v.ctx, v.cancel = context.WithCancel(ctx)
 	context.AfterFunc(v.ctx, viewer.Leave)
 	if err := v.begin(found, p.FromOffset); err != nil {
@@ -56,19 +61,22 @@ type view struct {
 	viewer     *session.Viewer
 	start      api.StreamStart
 	scrollback int
+	watches    bool // it pushes viewers
 
 	// Used by Recv alone.
 	ready   []api.StreamEvent // the next pushes, in order
 	seq     int64             // the number of the last push
 	offset  int64             // the viewer has the output up to here
 	pace    pace
-	fetched time.Time // the time of the last fetch
-	last    int       // how many bytes it brought
-	resizes int64     // how many changes of size the viewer has; -1 if unknown
-	owed    int64     // the viewer may be behind up to here, because it reconnected
-	cols    int       // of the terminal at offset
-	rows    int       // see cols
-	owner   string    // the owner of the size in the last push
+	fetched time.Time          // the time of the last fetch
+	last    int                // how many bytes it brought
+	resizes int64              // how many changes of size the viewer has; -1 if unknown
+	owed    int64              // the viewer may be behind up to here, because it reconnected
+	cols    int                // of the terminal at offset
+	rows    int                // see cols
+	owner   string             // the owner of the size in the last push
+	viewers []api.Viewer       // in the last push of them
+	modes   *api.TerminalModes // in the last push of them, zero before it; nil if they are not wanted
 	ended   bool
 }
 
@@ -112,6 +120,9 @@ func (v *view) Recv() (api.StreamEvent, error) {
 			v.resize()
 			continue
 		}
+		if v.pushViewers() {
+			continue
+		}
 		if err := v.pull(true); err != nil {
 			return api.StreamEvent{}, err
 		}
@@ -125,11 +136,25 @@ func (v *view) Recv() (api.StreamEvent, error) {
 	return ev, nil
 }
 
+// pushViewers pushes the viewers of the terminal, if they are wanted and have changed.
+func (v *view) pushViewers() bool {
+	if !v.watches {
+		return false
+	}
+	list := v.viewer.Viewers()
+	if slices.Equal(list, v.viewers) {
+		return false
+	}
+	v.viewers = list
+	v.push(v.offset, api.StreamEvent{Type: api.EventViewers, Viewers: list})
+	return true
+}
+
 // pull fetches the next output; with wait it waits for it.
 func (v *view) pull(wait bool) error {
 	backlog := v.backlog() + max(0, v.owed-v.offset)
 	r, data, err := v.viewer.Follow(v.ctx, link.FollowParams{
-		Offset: v.offset, Limit: v.pace.next(), Backlog: backlog, Wait: wait, Resizes: v.resizes,
+		Offset: v.offset, Limit: v.pace.next(), Backlog: backlog, Wait: wait, Resizes: v.resizes, Modes: v.modes,
 	})
 	if err != nil {
 		return err
@@ -152,6 +177,10 @@ func (v *view) pull(wait bool) error {
 	if v.resizes = r.Resizes; r.Resize != nil {
 		v.cols, v.rows = r.Resize.Cols, r.Resize.Rows
 		v.resize()
+	}
+	if r.Modes != nil && v.modes != nil {
+		v.modes = r.Modes
+		v.push(v.offset, api.StreamEvent{Type: api.EventModes, Modes: r.Modes})
 	}
 	if r.Outcome != nil {
 		outcome := *r.Outcome

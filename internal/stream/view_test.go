@@ -70,6 +70,12 @@ func saw(ev api.StreamEvent, names map[string]string) string {
 		return fmt.Sprintf("%d snapshot@%d %dx%d of %s %q", ev.Seq, *ev.Offset, ev.Cols, ev.Rows, names[ev.OwnerID], data)
 	case api.EventResize:
 		return fmt.Sprintf("%d resize@%d %dx%d of %s", ev.Seq, *ev.Offset, ev.Cols, ev.Rows, names[ev.OwnerID])
+	case api.EventViewers:
+		list := make([]string, len(ev.Viewers))
+		for i, v := range ev.Viewers {
+			list[i] = fmt.Sprintf("%s %q %dx%d read-only %t owner %t", names[v.ViewerID], v.Label, v.Cols, v.Rows, v.ReadOnly, v.Owner)
+		}
+		return fmt.Sprintf("%d viewers@%d %s", ev.Seq, *ev.Offset, strings.Join(list, ", "))
 	case api.EventExit:
 		return fmt.Sprintf("%d exit@%d %d", ev.Seq, *ev.Offset, ev.ExitCode)
 	}
@@ -234,6 +240,50 @@ func TestTwoViewers(t *testing.T) {
 		if n := s.viewers(); n != 0 {
 			t.Errorf("%d viewers", n)
 		}
+	})
+}
+
+// TestViewersArePushed: a viewer that asks for it gets the list when it changes, while it waits too, and
+// not when nothing in the list has changed.
+func TestViewersArePushed(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		named := api.WithCaller(t.Context(), &api.Caller{Transport: "socket", Label: "cli@box"})
+		one := s.attach(named, api.SessionAttachParams{Size: size(100, 30), Viewers: true})
+		names := map[string]string{one.Start().ViewerID: "one"}
+		servicetest.WantLines(t, s.next(one, 2, names), `1 snapshot@0 100x30 of one "<100x30>"`, `2 viewers@0 one "cli@box" 100x30 read-only false owner true`)
+		heard := make(chan api.StreamEvent, 1)
+		go func() { heard <- testkit.Must(one.Recv())(t) }()
+		synctest.Wait()
+		phone := s.attach(named, api.SessionAttachParams{ReadOnly: true, Label: "phone"})
+		names[phone.Start().ViewerID] = "phone"
+		servicetest.WantLines(t, []string{saw(<-heard, names)}, `3 viewers@0 one "cli@box" 100x30 read-only false owner true, phone "phone" 0x0 read-only true owner false`)
+		resize := func(of api.Stream, cols, rows int) {
+			t.Helper()
+			p := api.SessionResizeParams{SessionID: "a", Cols: cols, Rows: rows, ViewerID: of.Start().ViewerID}
+			testkit.Must(s.SessionResize(t.Context(), p))(t)
+		}
+		resize(phone, 40, 20)
+		servicetest.WantLines(t, s.next(one, 1, names), `4 viewers@0 one "cli@box" 100x30 read-only false owner true, phone "phone" 40x20 read-only true owner false`)
+		resize(phone, 40, 20) // the same again
+		s.types("ab")
+		servicetest.WantLines(t, s.next(one, 1, names), `5 output@0 "ab"`)
+		two := s.attach(t.Context(), api.SessionAttachParams{Size: size(70, 10), TakeSize: true})
+		names[two.Start().ViewerID] = "two"
+		servicetest.WantLines(t, s.next(one, 3, names),
+			`6 resize@2 100x30 of two`, `7 viewers@2 one "cli@box" 100x30 read-only false owner false, phone "phone" 40x20 read-only true owner false, two "" 70x10 read-only false owner true`,
+			`8 resize@2 70x10 of two`)
+		two.Close()
+		phone.Close()
+		synctest.Wait()
+		servicetest.WantLines(t, s.next(one, 3, names), `9 resize@2 70x10 of one`, `10 viewers@2 one "cli@box" 100x30 read-only false owner true`, `11 resize@2 100x30 of one`)
+		// A viewer that resumes gets the list, one that did not ask none.
+		back := s.attach(t.Context(), api.SessionAttachParams{FromOffset: new(int64(2)), Viewers: true})
+		names[back.Start().ViewerID] = "back"
+		servicetest.WantLines(t, s.next(back, 2, names)[1:],
+			`2 viewers@2 one "cli@box" 100x30 read-only false owner true, back "" 0x0 read-only false owner false`)
+		mute := s.attach(t.Context(), api.SessionAttachParams{})
+		s.types("exit")
+		servicetest.WantLines(t, s.rest(mute), `1 snapshot@2 100x30 of  "<100x30>ab"`, `2 exit@2 3`)
 	})
 }
 

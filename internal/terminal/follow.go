@@ -79,7 +79,7 @@ func (t *Terminal) Follow(ctx context.Context, p link.FollowParams) (res link.Fo
 			return next.res, nil, false, nil
 		case next.to > p.Offset:
 			return t.followed(p, next)
-		case next.res.Resize != nil || next.complete || !p.Wait:
+		case next.res.Resize != nil || next.res.Modes != nil || next.complete || !p.Wait:
 			return next.res, nil, next.complete, nil
 		}
 		select {
@@ -113,6 +113,11 @@ func (t *Terminal) followableLocked(p link.FollowParams) (f followable, err erro
 		return f, nil
 	}
 	now := t.shownLocked()
+	if p.Modes != nil {
+		if modes := t.modesLocked(); modes != *p.Modes {
+			f.res.Modes = &modes
+		}
+	}
 	f.to, f.complete = end, t.complete
 	f.res.Resizes, f.res.Cols, f.res.Rows = seen, now.cols, now.rows
 	if next != nil {

@@ -107,6 +107,39 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestFollowModes: a reader that wants the modes gets them at once, and again when one of them changes.
+func TestFollowModes(t *testing.T) {
+	term := sh(t, `printf 'one'; read x; printf '\033]2;a title\007\033]7;file:///some/dir\007\033[?1049h\033[?1002h\033[>5u'; read x; printf 'more'; read x`)
+	term.see("one")
+	v := term.attach()
+	modes := &api.TerminalModes{}
+	next := func() *api.TerminalModes {
+		t.Helper()
+		res := v.follow(link.FollowParams{Limit: 1 << 20, Wait: true, Modes: modes})
+		if res.Modes != nil {
+			modes = res.Modes
+		}
+		return res.Modes
+	}
+	if m := next(); m == nil || *m != (api.TerminalModes{Mouse: "none"}) {
+		t.Errorf("at first: %+v", m)
+	}
+	term.press("enter")
+	want := api.TerminalModes{KittyFlags: 5, Mouse: "drag", Alternate: true, Title: "a title", WorkingDir: "/some/dir"}
+	for *modes != want {
+		next()
+	}
+	term.press("enter")
+	for !strings.Contains(string(v.got), "more") {
+		if m := next(); m != nil {
+			t.Errorf("unchanged: %+v", m)
+		}
+	}
+	if res := v.follow(link.FollowParams{Limit: 1 << 20}); res.Modes != nil {
+		t.Errorf("not asked for: %+v", res.Modes)
+	}
+}
+
 func TestFollowWaits(t *testing.T) {
 	term := start(t, []string{"cat"})
 	ctx, cancel := context.WithCancelCause(t.Context())

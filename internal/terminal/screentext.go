@@ -85,6 +85,15 @@ func modesOf(v *vt.Terminal) api.ScreenModes {
 	}
 }
 
+// modesLocked returns the modes that viewers need.
+func (t *Terminal) modesLocked() (m api.TerminalModes) {
+	t.screen.do(t.offset, func(v *vt.Terminal) {
+		modes := v.Modes()
+		m = api.TerminalModes{KittyFlags: modes.KittyFlags, Mouse: modes.Mouse, Alternate: v.Alternate(), Title: v.Title(), WorkingDir: v.WorkingDir()}
+	})
+	return m
+}
+
 func runsOf(runs []vt.Run) []api.ScreenRun {
 	list := make([]api.ScreenRun, 0, len(runs))
 	for _, r := range runs {

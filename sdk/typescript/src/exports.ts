@@ -60,12 +60,14 @@ export {
   TerminalOutput,
   TerminalStream,
   type BytesOptions,
+  type Modes,
   type Resize,
   type ScreenOptions,
   type SessionWaitOptions,
   type TerminalItem,
   type TypeOptions,
   type ViewerOptions,
+  type Viewers,
 } from "./terminal.js";
 export { Typist } from "./typist.js";
 export type { Abortable, Push, Pushes, Transport, WireRequest } from "./transport.js";

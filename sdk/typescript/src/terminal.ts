@@ -7,7 +7,7 @@ import { AnySession, Exec, newWriteID } from "./session.js";
 import { Chunk, PushStream, type Exit, type OutputChunk, type StreamOptions } from "./stream.js";
 import type { Abortable, Push, WireRequest } from "./transport.js";
 import { Typist } from "./typist.js";
-import type { SessionAttachParams, SessionScreenParams, SessionWaitParams, StreamName, StreamStart } from "./types.js";
+import type { SessionAttachParams, SessionScreenParams, SessionWaitParams, StreamName, StreamStart, TerminalModes, Viewer } from "./types.js";
 
 /** What to wait for; several things end the waiting with the first of them, and so does the end of the program. */
 export interface SessionWaitOptions extends Omit<Camel<SessionWaitParams>, "sessionId">, Abortable {}
@@ -178,8 +178,22 @@ export interface Resize {
   ownerId?: string;
 }
 
+/** The viewers of the terminal, with `viewers`: after the screen, and whenever one of them comes, leaves or changes. */
+export interface Viewers {
+  type: "viewers";
+  seq: number;
+  viewers: Camel<Viewer>[];
+}
+
+/** The modes of the terminal, with `modes`: after the screen, and whenever one of them changes. */
+export interface Modes {
+  type: "modes";
+  seq: number;
+  modes: Camel<TerminalModes>;
+}
+
 /** The items of a viewer, distinguished by `type`. */
-export type TerminalItem = Snapshot | TerminalOutput | Resize | Exit;
+export type TerminalItem = Snapshot | TerminalOutput | Resize | Viewers | Modes | Exit;
 
 /**
  * What a terminal shows: a snapshot, the bytes that follow, changes of size, the exit.
@@ -251,6 +265,10 @@ export class TerminalStream extends PushStream<TerminalItem> {
         const { seq, offset = 0, cols = 0, rows = 0, owner_id } = push;
         return (this.#last = { type: "resize", seq, offset, cols, rows, ...(owner_id && { ownerId: owner_id }) });
       }
+      case "viewers":
+        return { type: "viewers", seq: push.seq, viewers: fromWire(push.viewers ?? []) };
+      case "modes":
+        return push.modes && { type: "modes", seq: push.seq, modes: fromWire(push.modes) };
       case "exit": {
         const { streamId: _, ...exit } = fromWire(push);
         return exit as unknown as Exit;

@@ -97,6 +97,8 @@ export type EventType =
   | "snapshot"
   | "output"
   | "resize"
+  | "viewers"
+  | "modes"
   | "audit"
   | "stdout"
   | "stderr"
@@ -979,6 +981,21 @@ export interface SessionAttachParams {
   size?: TerminalSize;
   /** Makes this viewer the owner of the size, even if another viewer owns it. */
   take_size?: boolean;
+  /**
+   * Names the viewer for the others, such as browser. At most 64 bytes, without control characters.
+   * Absent: the label of the connection, from system.hello.
+   */
+  label?: string;
+  /**
+   * Asks for a push of type viewers: after the screen, and whenever a viewer comes, leaves or
+   * changes.
+   */
+  viewers?: boolean;
+  /**
+   * Asks for a push of type modes: after the screen, and whenever one of them changes. The runner of
+   * an older version sends none.
+   */
+  modes?: boolean;
 }
 
 /** Reads the recording of a terminal. */
@@ -3700,6 +3717,41 @@ export interface SessionUsage {
   oom_kills: number;
 }
 
+/** One viewer of a terminal. */
+export interface Viewer {
+  /** as in the answer of session.attach */
+  viewer_id: string;
+  /** chosen by the viewer */
+  label?: string;
+  /** the viewer never types and never determines the size */
+  read_only: boolean;
+  /** width of the viewer, if known */
+  cols?: number;
+  /** height of the viewer, if known */
+  rows?: number;
+  /** the terminal has the size of this viewer */
+  owner: boolean;
+  /** when the viewer attached */
+  since: string;
+}
+
+/**
+ * The state of a terminal that its viewers need besides the output. It belongs to the newest
+ * output, which a viewer may not have yet.
+ */
+export interface TerminalModes {
+  /** flags of the kitty keyboard protocol */
+  kitty_flags: number;
+  /** none, x10, vt200, drag or any */
+  mouse: string;
+  /** true while the program uses the alternate screen */
+  alternate: boolean;
+  /** the title that the program set last */
+  title: string;
+  /** the directory that the program reported last (OSC 7) */
+  working_dir?: string;
+}
+
 /** Holds the fields of the pushes snapshot and resize. */
 export interface ViewerEvent {
   /** width of the terminal */
@@ -3778,6 +3830,10 @@ export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> 
   audit?: AuditRecord;
   /** Set for type error only; in Go, Recv returns it as its error. */
   error?: ErrorBody;
+  /** all viewers of the terminal, the first that came first, for type viewers. */
+  viewers?: Viewer[];
+  /** Set for type modes. */
+  modes?: TerminalModes;
 }
 
 /** Every method with its parameters and its result. Pushes, where there are some, are StreamEvents. */
@@ -4053,6 +4109,8 @@ export const eventTypes: readonly EventType[] = [
   "snapshot",
   "output",
   "resize",
+  "viewers",
+  "modes",
   "audit",
   "stdout",
   "stderr",

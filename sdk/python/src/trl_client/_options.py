@@ -421,6 +421,21 @@ class ViewerOptions(TypedDict, total=False):
     take_size: bool
     """Makes this viewer the owner of the size, even if another viewer owns it."""
 
+    label: str
+    """Names the viewer for the others, such as browser. At most 64 bytes, without control
+    characters. Absent: the label of the connection, from system.hello.
+    """
+
+    viewers: bool
+    """Asks for a push of type viewers: after the screen, and whenever a viewer comes, leaves or
+    changes.
+    """
+
+    modes: bool
+    """Asks for a push of type modes: after the screen, and whenever one of them changes. The
+    runner of an older version sends none.
+    """
+
 
 class RunOptions(TypedDict, total=False):
     """The options of a command that runs to its end."""

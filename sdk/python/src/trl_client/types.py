@@ -124,6 +124,8 @@ EventType = Literal[
     "snapshot",
     "output",
     "resize",
+    "viewers",
+    "modes",
     "audit",
     "stdout",
     "stderr",
@@ -1214,6 +1216,21 @@ class SessionAttachParams(_SessionAttachParams, total=False):
 
     take_size: bool
     """Makes this viewer the owner of the size, even if another viewer owns it."""
+
+    label: str
+    """Names the viewer for the others, such as browser. At most 64 bytes, without control
+    characters. Absent: the label of the connection, from system.hello.
+    """
+
+    viewers: bool
+    """Asks for a push of type viewers: after the screen, and whenever a viewer comes, leaves or
+    changes.
+    """
+
+    modes: bool
+    """Asks for a push of type modes: after the screen, and whenever one of them changes. The
+    runner of an older version sends none.
+    """
 
 
 class _SessionRecordingParams(TypedDict):
@@ -6626,6 +6643,80 @@ class SessionUsage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Viewer:
+    """One viewer of a terminal."""
+
+    viewer_id: str = ""
+    """as in the answer of session.attach"""
+
+    label: str = ""
+    """chosen by the viewer"""
+
+    read_only: bool = False
+    """the viewer never types and never determines the size"""
+
+    cols: int = 0
+    """width of the viewer, if known"""
+
+    rows: int = 0
+    """height of the viewer, if known"""
+
+    owner: bool = False
+    """the terminal has the size of this viewer"""
+
+    since: datetime = _NEVER
+    """when the viewer attached"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Viewer:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            viewer_id=get("viewer_id") or "",
+            label=get("label") or "",
+            read_only=get("read_only") or False,
+            cols=get("cols") or 0,
+            rows=get("rows") or 0,
+            owner=get("owner") or False,
+            since=_time(data["since"]) if get("since") else _NEVER,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TerminalModes:
+    """The state of a terminal that its viewers need besides the output. It belongs to the newest
+    output, which a viewer may not have yet.
+    """
+
+    kitty_flags: int = 0
+    """flags of the kitty keyboard protocol"""
+
+    mouse: str = ""
+    """none, x10, vt200, drag or any"""
+
+    alternate: bool = False
+    """true while the program uses the alternate screen"""
+
+    title: str = ""
+    """the title that the program set last"""
+
+    working_dir: str = ""
+    """the directory that the program reported last (OSC 7)"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TerminalModes:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            kitty_flags=get("kitty_flags") or 0,
+            mouse=get("mouse") or "",
+            alternate=get("alternate") or False,
+            title=get("title") or "",
+            working_dir=get("working_dir") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ViewerEvent:
     """Holds the fields of the pushes snapshot and resize."""
 
@@ -6743,6 +6834,12 @@ class StreamEvent:
     error: ErrorBody | None = None
     """Set for type error only; in Go, Recv returns it as its error."""
 
+    viewers: list[Viewer] = field(default_factory=list)
+    """all viewers of the terminal, the first that came first, for type viewers."""
+
+    modes: TerminalModes | None = None
+    """Set for type modes."""
+
     cols: int | None = None
     """width of the terminal"""
 
@@ -6844,6 +6941,8 @@ class StreamEvent:
             sessions=[SessionUsage.from_dict(x) for x in get("sessions") or ()],
             audit=AuditRecord.from_dict(data["audit"]) if get("audit") is not None else None,
             error=ErrorBody.from_dict(data["error"]) if get("error") is not None else None,
+            viewers=[Viewer.from_dict(x) for x in get("viewers") or ()],
+            modes=TerminalModes.from_dict(data["modes"]) if get("modes") is not None else None,
             cols=get("cols"),
             rows=get("rows"),
             owner_id=get("owner_id"),
