@@ -35,6 +35,9 @@ const (
 	DialogueEnded          DialogueState = "ended"           // the agent's process has ended; see dialogue.resume
 )
 
+// DialogueStates lists the states.
+var DialogueStates = []DialogueState{DialogueStarting, DialogueIdle, DialogueRunning, DialogueRequiresAction, DialogueError, DialogueEnded}
+
 var dialogueMoves = map[DialogueState][]DialogueState{
 	DialogueStarting:       {DialogueIdle, DialogueRunning, DialogueRequiresAction, DialogueError, DialogueEnded},
 	DialogueIdle:           {DialogueRunning, DialogueRequiresAction, DialogueError, DialogueEnded},
@@ -181,11 +184,29 @@ func (p *DialoguePolicy) check() error {
 type DialogueListParams struct {
 	Tags  []string      `json:"tags,omitempty"`  // only dialogues that have all of these tags
 	State DialogueState `json:"state,omitempty"` // only dialogues in this state
+	// States selects only the dialogues in one of these states.
+	States []DialogueState `json:"states,omitempty"`
+	Page
+}
+
+// Check reports the first invalid parameter.
+func (p DialogueListParams) Check() error {
+	if err := checkStates(p.State, p.States, DialogueStates...); err != nil {
+		return err
+	}
+	return p.Page.check()
+}
+
+// Selects reports whether the list has dialogues of this state.
+func (p DialogueListParams) Selects(state DialogueState) bool {
+	return selects(p.State, p.States, state)
 }
 
 // DialogueListResult lists the dialogues, oldest first.
 type DialogueListResult struct {
 	Dialogues []DialogueInfo `json:"dialogues"` // includes ended dialogues that are still kept
+	// Next continues the list, as after. Absent: there are no more.
+	Next string `json:"next,omitempty"`
 }
 
 // DialogueInfoParams names one dialogue.

@@ -404,7 +404,21 @@ type ExecListParams struct {
 	SessionID string `json:"session_id,omitempty"` // id or name; all sessions when absent
 	// State selects only the commands in this state.
 	State ExecState `json:"state,omitempty"`
+	// States selects only the commands in one of these states.
+	States []ExecState `json:"states,omitempty"`
+	Page
 }
+
+// Check reports the first invalid parameter.
+func (p ExecListParams) Check() error {
+	if err := checkStates(p.State, p.States, ExecQueued, ExecRunning, ExecExited, ExecClosed); err != nil {
+		return err
+	}
+	return p.Page.check()
+}
+
+// Selects reports whether the list has commands of this state.
+func (p ExecListParams) Selects(state ExecState) bool { return selects(p.State, p.States, state) }
 
 // ExecListResult lists commands, oldest first.
 type ExecListResult struct {
@@ -412,4 +426,6 @@ type ExecListResult struct {
 	// Unreachable lists the sessions whose commands are missing because their runners did
 	// not answer, in a list of all sessions.
 	Unreachable []string `json:"unreachable,omitempty"`
+	// Next continues the list, as after. Absent: there are no more.
+	Next string `json:"next,omitempty"`
 }

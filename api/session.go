@@ -232,11 +232,38 @@ type SessionListParams struct {
 	Tags []string `json:"tags,omitempty"`
 	// State selects only the sessions in this state.
 	State SessionState `json:"state,omitempty"`
+	// States selects only the sessions in one of these states. Without state and states, the list has
+	// the live sessions.
+	States []SessionState `json:"states,omitempty"`
+	// Kinds selects only the sessions of these kinds.
+	Kinds []SessionKind `json:"kinds,omitempty"`
+	Page
+}
+
+// Check reports the first invalid parameter.
+func (p SessionListParams) Check() error {
+	if err := checkStates(p.State, p.States, SessionCreating, SessionIdle, SessionRunning, SessionTerminated); err != nil {
+		return err
+	}
+	if err := checkWords("kinds", p.Kinds, KindShell, KindTerminal, KindProgram); err != nil {
+		return err
+	}
+	return p.Page.check()
+}
+
+// Selects reports whether the list has sessions of this state and kind.
+func (p SessionListParams) Selects(state SessionState, kind SessionKind) bool {
+	if p.State == "" && len(p.States) == 0 && state == SessionTerminated {
+		return false
+	}
+	return selects(p.State, p.States, state) && selects("", p.Kinds, kind)
 }
 
 // SessionListResult lists sessions, oldest first.
 type SessionListResult struct {
-	Sessions []SessionInfo `json:"sessions"` // the live sessions; the ended ones if state is terminated
+	Sessions []SessionInfo `json:"sessions"` // the live sessions; ended ones only if a state says so
+	// Next continues the list, as after. Absent: there are no more.
+	Next string `json:"next,omitempty"`
 }
 
 // SessionInfoParams names one session.

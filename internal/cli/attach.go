@@ -99,7 +99,7 @@ func (a *app) detachKey(cmd *cobra.Command) (*view.Keys, error) {
 // chooseTerminal returns the terminal for a person who named none: the only one, or the one that
 // the person chooses from a list, most recently active first.
 func (a *app) chooseTerminal(ctx context.Context, c *client.Client) (string, error) {
-	res, err := c.SessionList(ctx, api.SessionListParams{})
+	res, err := listSessions(ctx, c, api.SessionListParams{})
 	if err != nil {
 		return "", err
 	}

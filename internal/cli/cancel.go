@@ -34,7 +34,7 @@ the running command, if there is only one.`,
 				p := api.ExecCancelParams{Signal: strings.TrimPrefix(strings.ToUpper(signal), "SIG")}
 				switch {
 				case len(args) == 0:
-					res, err := c.ExecList(ctx, api.ExecListParams{State: api.ExecRunning})
+					res, err := listExecs(ctx, c, api.ExecListParams{State: api.ExecRunning})
 					if err != nil {
 						return err
 					}

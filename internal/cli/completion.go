@@ -88,7 +88,7 @@ func (a *app) completeSession(cmd *cobra.Command, args []string, prefix string) 
 func (a *app) completeSome(cmd *cobra.Command, prefix string, wanted func(api.SessionInfo) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var list []cobra.Completion
 	a.askRunning(cmd, func(ctx context.Context, c *client.Client) {
-		res, err := c.SessionList(ctx, api.SessionListParams{})
+		res, err := listSessions(ctx, c, api.SessionListParams{})
 		if err != nil {
 			return
 		}
@@ -154,7 +154,7 @@ func (a *app) completePastExecs(cmd *cobra.Command, args []string, prefix string
 // listExecs returns the wanted commands as completions.
 func (a *app) listExecs(cmd *cobra.Command, wanted func(api.ExecInfo) bool) (list []cobra.Completion) {
 	a.askRunning(cmd, func(ctx context.Context, c *client.Client) {
-		res, err := c.ExecList(ctx, api.ExecListParams{})
+		res, err := listExecs(ctx, c, api.ExecListParams{})
 		if err != nil {
 			return
 		}

@@ -76,7 +76,7 @@ session, directory, separated by tabs; a field without a value is "-".`,
 		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
-				res, err := c.DialogueList(ctx, p)
+				res, err := listDialogues(ctx, c, p)
 				if err != nil {
 					return err
 				}
@@ -253,7 +253,7 @@ func (a *app) completeEnded(cmd *cobra.Command, args []string, prefix string) ([
 func (a *app) completeSomeDialogues(cmd *cobra.Command, prefix string, wanted func(api.DialogueInfo) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var list []cobra.Completion
 	a.askRunning(cmd, func(ctx context.Context, c *client.Client) {
-		res, err := c.DialogueList(ctx, api.DialogueListParams{})
+		res, err := listDialogues(ctx, c, api.DialogueListParams{})
 		if err != nil {
 			return
 		}

@@ -33,7 +33,7 @@ had already ended is not an error.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
 				if all {
-					res, err := c.DialogueList(ctx, api.DialogueListParams{})
+					res, err := listDialogues(ctx, c, api.DialogueListParams{})
 					if err != nil {
 						return err
 					}

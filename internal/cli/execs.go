@@ -16,7 +16,7 @@ func findExec(ctx context.Context, c *client.Client, word string) (api.ExecInfo,
 	if isExec(word) {
 		return c.ExecInfo(ctx, api.ExecInfoParams{ExecID: word})
 	}
-	list, err := c.ExecList(ctx, api.ExecListParams{SessionID: word})
+	list, err := listExecs(ctx, c, api.ExecListParams{SessionID: word})
 	if err != nil {
 		return api.ExecInfo{}, err
 	}

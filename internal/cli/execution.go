@@ -229,7 +229,7 @@ func (r *run) findNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 	name := string(r.flags.session)
 	// The list is answered by the daemon alone. The details of a session come from its runner,
 	// which may not answer in time.
-	found, err := c.SessionList(ctx, api.SessionListParams{SessionIDs: []string{name}})
+	found, err := listSessions(ctx, c, api.SessionListParams{SessionIDs: []string{name}})
 	if err != nil {
 		return api.SessionInfo{}, err
 	}

@@ -36,7 +36,7 @@ has ended. A session that had already ended is not an error.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
 				if all {
-					res, err := c.SessionList(ctx, api.SessionListParams{})
+					res, err := listSessions(ctx, c, api.SessionListParams{})
 					if err != nil {
 						return err
 					}

@@ -41,13 +41,13 @@ while its runner does not answer, or "-"; trl info shows the reason.`,
 		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
-				res, err := c.SessionList(ctx, api.SessionListParams{Tags: tags})
+				res, err := listSessions(ctx, c, api.SessionListParams{Tags: tags})
 				if err != nil {
 					return err
 				}
 				if f.all {
 					// Ended sessions are listed only by their state.
-					ended, err := c.SessionList(ctx, api.SessionListParams{Tags: tags, State: api.SessionTerminated})
+					ended, err := listSessions(ctx, c, api.SessionListParams{Tags: tags, State: api.SessionTerminated})
 					if err != nil {
 						return err
 					}

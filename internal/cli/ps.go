@@ -33,7 +33,7 @@ milliseconds and command, separated by tabs; a field without a value is "-".`,
 		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
-				res, err := c.ExecList(ctx, api.ExecListParams{SessionID: string(session)})
+				res, err := listExecs(ctx, c, api.ExecListParams{SessionID: string(session)})
 				if err != nil {
 					return err
 				}
@@ -43,7 +43,7 @@ milliseconds and command, separated by tabs; a field without a value is "-".`,
 					})
 				}
 				table := func(list []api.ExecInfo) error {
-					sessions, err := c.SessionList(ctx, api.SessionListParams{})
+					sessions, err := listSessions(ctx, c, api.SessionListParams{})
 					if err != nil {
 						return err
 					}

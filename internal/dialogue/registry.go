@@ -102,12 +102,12 @@ func (r *Registry) Get(ref string) (*Dialogue, error) {
 	return d, nil
 }
 
-// List returns the dialogues, oldest first.
+// List returns the dialogues that p selects, oldest first, without regard to its page.
 func (r *Registry) List(p api.DialogueListParams) []api.DialogueInfo {
 	list := []api.DialogueInfo{}
 	for _, d := range r.all() {
 		info := d.Info()
-		if hasTags(info.Tags, p.Tags) && (p.State == "" || p.State == info.State) {
+		if hasTags(info.Tags, p.Tags) && p.Selects(info.State) {
 			list = append(list, info)
 		}
 	}

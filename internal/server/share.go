@@ -54,14 +54,19 @@ func (o *share) pin(m api.Method, params json.RawMessage) (json.RawMessage, *api
 	if !allowed {
 		return nil, api.Errorf(api.CodeForbidden, "method %q: this login may only watch %s", m.Name, o)
 	}
-	if m.Name != "dialogue.events" {
+	if len(params) == 0 || m.Name != "dialogue.events" && m.Name != "session.list" && m.Name != "dialogue.list" {
 		return params, nil
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(params, &fields); err != nil {
 		return nil, api.AsError(err)
 	}
-	fields["passive"] = json.RawMessage("true") // a viewer cannot answer the agent
+	if m.Name == "dialogue.events" {
+		fields["passive"] = json.RawMessage("true") // a viewer cannot answer the agent
+	}
+	// The list has one entry. On pages, it could be on any, and next would name others.
+	delete(fields, "limit")
+	delete(fields, "after")
 	text, err := json.Marshal(fields)
 	if err != nil {
 		return nil, api.AsError(err)

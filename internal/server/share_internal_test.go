@@ -24,6 +24,21 @@ func (p *eventList) Recv() (api.StreamEvent, error) {
 	return ev, nil
 }
 
+// TestSharesHaveOnePage: a share cannot page through a list, whose cursors name what is not shared.
+func TestSharesHaveOnePage(t *testing.T) {
+	only := &share{SessionID: "s-1"}
+	for _, name := range []string{"session.list", "dialogue.list"} {
+		m, _ := api.FindMethod(name)
+		params, refused := only.pin(m, json.RawMessage(`{"limit":1,"after":"1.s-2","newest_first":true}`))
+		if refused != nil || string(params) != `{"newest_first":true}` {
+			t.Errorf("%s: %s, %v", name, params, refused)
+		}
+		if params, refused = only.pin(m, nil); refused != nil || params != nil {
+			t.Errorf("%s: %s, %v", name, params, refused)
+		}
+	}
+}
+
 // TestSharesHideLabels: a share sees how many viewers there are, not their labels.
 func TestSharesHideLabels(t *testing.T) {
 	list := []api.Viewer{{ViewerID: "v-1", Label: "cli@box", Cols: 80, Owner: true}, {ViewerID: "v-2", Label: "phone"}}

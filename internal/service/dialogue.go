@@ -26,7 +26,11 @@ func (s *Service) DialogueCreate(ctx context.Context, p api.DialogueCreateParams
 
 // DialogueList lists the dialogues.
 func (s *Service) DialogueList(_ context.Context, p api.DialogueListParams) (api.DialogueListResult, error) {
-	return api.DialogueListResult{Dialogues: s.config.Dialogues.List(p)}, nil
+	if err := p.Check(); err != nil {
+		return api.DialogueListResult{}, err
+	}
+	list, next, err := page(s.config.Dialogues.List(p), p.Page, func(d api.DialogueInfo) place { return placeOf(d.CreatedAt, d.DialogueID) })
+	return api.DialogueListResult{Dialogues: list, Next: next}, err
 }
 
 // DialogueInfo reports everything about one dialogue.

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"slices"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -128,9 +127,8 @@ func (s *Service) ExecInfo(ctx context.Context, p api.ExecInfoParams) (api.ExecI
 
 // ExecList lists the commands of one session, or of all.
 func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecListResult, error) {
-	states := []api.ExecState{"", api.ExecQueued, api.ExecRunning, api.ExecExited, api.ExecClosed}
-	if !slices.Contains(states, p.State) {
-		return api.ExecListResult{}, api.InvalidParam("state", "%q is not one of queued, running, exited, closed", p.State)
+	if err := p.Check(); err != nil {
+		return api.ExecListResult{}, err
 	}
 	result := api.ExecListResult{Execs: []api.ExecInfo{}}
 	var execs []api.ExecInfo
@@ -146,12 +144,13 @@ func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecL
 		execs, result.Unreachable = s.registry.AllExecs(ctx)
 	}
 	for _, x := range execs {
-		if p.State == "" || x.State == p.State {
+		if p.Selects(x.State) {
 			result.Execs = append(result.Execs, x)
 		}
 	}
-	slices.SortStableFunc(result.Execs, func(a, b api.ExecInfo) int { return a.QueuedAt.Compare(b.QueuedAt) })
-	return result, nil
+	var err error
+	result.Execs, result.Next, err = page(result.Execs, p.Page, func(x api.ExecInfo) place { return placeOf(x.QueuedAt, x.ExecID) })
+	return result, err
 }
 
 // ExecWait waits until one or all of several commands meet a condition.

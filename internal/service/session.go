@@ -16,38 +16,37 @@ func (s *Service) SessionCreate(ctx context.Context, p api.SessionCreateParams) 
 	return s.registry.Create(ctx, p)
 }
 
-// SessionList lists the live sessions, or with the state terminated the ended ones that can still
-// be read.
+// SessionList lists the live sessions, and those ended ones that a state selects and that can still be
+// read.
 func (s *Service) SessionList(_ context.Context, p api.SessionListParams) (api.SessionListResult, error) {
-	states := []api.SessionState{"", api.SessionCreating, api.SessionIdle, api.SessionRunning, api.SessionTerminated}
-	if !slices.Contains(states, p.State) {
-		return api.SessionListResult{}, api.InvalidParam("state", "%q is not one of creating, idle, running, terminated", p.State)
+	if err := p.Check(); err != nil {
+		return api.SessionListResult{}, err
 	}
-	list := s.registry.Present
-	if p.State == api.SessionTerminated {
-		list = s.registry.Past
-	}
-	var infos []api.SessionInfo
-	for _, found := range list() {
+	infos := s.registry.GuestSessions()
+	for _, found := range s.registry.Present() {
 		infos = append(infos, found.Info())
 	}
-	if p.State != api.SessionTerminated {
-		infos = append(infos, s.registry.GuestSessions()...)
+	if p.State == api.SessionTerminated || slices.Contains(p.States, api.SessionTerminated) {
+		for _, found := range s.registry.Past() {
+			infos = append(infos, found.Info())
+		}
 	}
-	result := api.SessionListResult{Sessions: []api.SessionInfo{}}
+	listed, sessions := map[string]bool{}, []api.SessionInfo{}
 	for _, info := range infos {
-		// A session may end during the loop.
-		if p.State != "" && info.State != p.State || p.State == "" && info.State == api.SessionTerminated {
+		// A session may end between Present and Past, and is in both then.
+		if listed[info.SessionID] || !p.Selects(info.State, info.Kind) {
 			continue
 		}
 		if len(p.SessionIDs) > 0 && !slices.Contains(p.SessionIDs, info.SessionID) && (info.Name == "" || !slices.Contains(p.SessionIDs, info.Name)) {
 			continue
 		}
 		if hasAll(info.Tags, p.Tags) {
-			result.Sessions = append(result.Sessions, info)
+			listed[info.SessionID] = true
+			sessions = append(sessions, info)
 		}
 	}
-	return result, nil
+	sessions, next, err := page(sessions, p.Page, func(s api.SessionInfo) place { return placeOf(s.CreatedAt, s.SessionID) })
+	return api.SessionListResult{Sessions: sessions, Next: next}, err
 }
 
 func hasAll(tags, wanted []string) bool {

@@ -788,14 +788,31 @@ export interface SessionCreateParams {
   isolation_mode?: string;
 }
 
+/** Selects a part of a list. A list without a limit is whole. */
+export interface Page {
+  /** The maximum number of entries in the answer, from 1 to 10000. Absent: all. */
+  limit?: number;
+  /** Continues the list: next of the page before. The order must be the same. */
+  after?: string;
+  /** Turns the order round. */
+  newest_first?: boolean;
+}
+
 /** Filters session.list. */
-export interface SessionListParams {
+export interface SessionListParams extends Page {
   /** Selects only the sessions with these ids or names. */
   session_ids?: string[];
   /** Selects only the sessions that have all of these tags. */
   tags?: string[];
   /** Selects only the sessions in this state. */
   state?: SessionState;
+  /**
+   * Selects only the sessions in one of these states. Without state and states, the list has the
+   * live sessions.
+   */
+  states?: SessionState[];
+  /** Selects only the sessions of these kinds. */
+  kinds?: SessionKind[];
 }
 
 /** Names one session. */
@@ -1274,11 +1291,13 @@ export interface ExecInfoParams {
 }
 
 /** Filters exec.list. */
-export interface ExecListParams {
+export interface ExecListParams extends Page {
   /** id or name; all sessions when absent */
   session_id?: string;
   /** Selects only the commands in this state. */
   state?: ExecState;
+  /** Selects only the commands in one of these states. */
+  states?: ExecState[];
 }
 
 /** Another daemon, reached over gRPC. Secrets are read from files. */
@@ -1394,11 +1413,13 @@ export interface DialogueCreateParams {
 }
 
 /** Filters dialogue.list. */
-export interface DialogueListParams {
+export interface DialogueListParams extends Page {
   /** only dialogues that have all of these tags */
   tags?: string[];
   /** only dialogues in this state */
   state?: DialogueState;
+  /** Selects only the dialogues in one of these states. */
+  states?: DialogueState[];
 }
 
 /** Names one dialogue. */
@@ -2241,8 +2262,10 @@ export interface SessionInfo {
 
 /** Lists sessions, oldest first. */
 export interface SessionListResult {
-  /** the live sessions; the ended ones if state is terminated */
+  /** the live sessions; ended ones only if a state says so */
   sessions: SessionInfo[];
+  /** Continues the list, as after. Absent: there are no more. */
+  next?: string;
 }
 
 /** A process of a session. */
@@ -2868,6 +2891,8 @@ export interface ExecListResult {
    * all sessions.
    */
   unreachable?: string[];
+  /** Continues the list, as after. Absent: there are no more. */
+  next?: string;
 }
 
 /** Says why a dialogue cannot continue. */
@@ -3041,6 +3066,8 @@ export interface DialogueInfo {
 export interface DialogueListResult {
   /** includes ended dialogues that are still kept */
   dialogues: DialogueInfo[];
+  /** Continues the list, as after. Absent: there are no more. */
+  next?: string;
 }
 
 /** An answer that the agent offers. */

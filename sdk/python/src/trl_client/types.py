@@ -960,6 +960,19 @@ class SessionCreateParams(TypedDict, total=False):
     """
 
 
+class Page(TypedDict, total=False):
+    """Selects a part of a list. A list without a limit is whole."""
+
+    limit: int
+    """The maximum number of entries in the answer, from 1 to 10000. Absent: all."""
+
+    after: str
+    """Continues the list: next of the page before. The order must be the same."""
+
+    newest_first: bool
+    """Turns the order round."""
+
+
 class SessionListParams(TypedDict, total=False):
     """Filters session.list."""
 
@@ -971,6 +984,23 @@ class SessionListParams(TypedDict, total=False):
 
     state: SessionState
     """Selects only the sessions in this state."""
+
+    states: list[SessionState]
+    """Selects only the sessions in one of these states. Without state and states, the list has the
+    live sessions.
+    """
+
+    kinds: list[SessionKind]
+    """Selects only the sessions of these kinds."""
+
+    limit: int
+    """The maximum number of entries in the answer, from 1 to 10000. Absent: all."""
+
+    after: str
+    """Continues the list: next of the page before. The order must be the same."""
+
+    newest_first: bool
+    """Turns the order round."""
 
 
 class SessionInfoParams(TypedDict):
@@ -1662,6 +1692,18 @@ class ExecListParams(TypedDict, total=False):
     state: ExecState
     """Selects only the commands in this state."""
 
+    states: list[ExecState]
+    """Selects only the commands in one of these states."""
+
+    limit: int
+    """The maximum number of entries in the answer, from 1 to 10000. Absent: all."""
+
+    after: str
+    """Continues the list: next of the page before. The order must be the same."""
+
+    newest_first: bool
+    """Turns the order round."""
+
 
 class _DialogueRemote(TypedDict):
     """The keys of DialogueRemote that must be given."""
@@ -1820,6 +1862,18 @@ class DialogueListParams(TypedDict, total=False):
 
     state: DialogueState
     """only dialogues in this state"""
+
+    states: list[DialogueState]
+    """Selects only the dialogues in one of these states."""
+
+    limit: int
+    """The maximum number of entries in the answer, from 1 to 10000. Absent: all."""
+
+    after: str
+    """Continues the list: next of the page before. The order must be the same."""
+
+    newest_first: bool
+    """Turns the order round."""
 
 
 class DialogueInfoParams(TypedDict):
@@ -3459,7 +3513,10 @@ class SessionListResult:
     """Lists sessions, oldest first."""
 
     sessions: list[SessionInfo] = field(default_factory=list)
-    """the live sessions; the ended ones if state is terminated"""
+    """the live sessions; ended ones only if a state says so"""
+
+    next: str = ""
+    """Continues the list, as after. Absent: there are no more."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionListResult:
@@ -3467,6 +3524,7 @@ class SessionListResult:
         get = data.get
         return cls(
             sessions=[SessionInfo.from_dict(x) for x in get("sessions") or ()],
+            next=get("next") or "",
         )
 
 
@@ -4821,6 +4879,9 @@ class ExecListResult:
     list of all sessions.
     """
 
+    next: str = ""
+    """Continues the list, as after. Absent: there are no more."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExecListResult:
         """Takes the fields it knows from what a daemon sent."""
@@ -4828,6 +4889,7 @@ class ExecListResult:
         return cls(
             execs=[ExecInfo.from_dict(x) for x in get("execs") or ()],
             unreachable=get("unreachable") or [],
+            next=get("next") or "",
         )
 
 
@@ -5175,12 +5237,16 @@ class DialogueListResult:
     dialogues: list[DialogueInfo] = field(default_factory=list)
     """includes ended dialogues that are still kept"""
 
+    next: str = ""
+    """Continues the list, as after. Absent: there are no more."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueListResult:
         """Takes the fields it knows from what a daemon sent."""
         get = data.get
         return cls(
             dialogues=[DialogueInfo.from_dict(x) for x in get("dialogues") or ()],
+            next=get("next") or "",
         )
 
 
