@@ -261,7 +261,7 @@ func (p SessionListParams) Selects(state SessionState, kind SessionKind) bool {
 
 // SessionListResult lists sessions, oldest first.
 type SessionListResult struct {
-	Sessions []SessionInfo `json:"sessions"` // the live sessions; ended ones only if a state says so
+	Sessions []SessionInfo `json:"sessions"` // the live sessions; ended ones only if state or states names terminated
 	// Next continues the list, as after. Absent: there are no more.
 	Next string `json:"next,omitempty"`
 }

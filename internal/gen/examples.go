@@ -157,7 +157,7 @@ var examples = []example{
 		data:   `{"session_id":"s-81d0b7e6f4","offset":0,"data":"{\"version\":3,…","total":…,"complete":false,"recorded_at":"…"}`},
 	{method: "recording.list",
 		params: `{"limit":1}`,
-		data:   `{"recordings":[{"recording_id":"s-81d0b7e6f4","name":"demo",…,"cols":…,"rows":…,"bytes":…,"live":true,"started_at":"…","changed_at":"…"}],"total_bytes":…}`},
+		data:   `{"recordings":[{"recording_id":"s-81d0b7e6f4","name":"demo",…,"cols":…,"rows":…,"bytes":…,"live":true,"started_at":"…","changed_at":"…","input":false}],"total_bytes":…}`},
 	{method: "recording.read",
 		params: `{"recording_id":"s-81d0b7e6f4","offset":1,"limit":9}`,
 		data:   `{"recording_id":"s-81d0b7e6f4","offset":1,"data":"\"version\"","total":…,"complete":false}`},

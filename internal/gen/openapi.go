@@ -24,6 +24,7 @@ func doors() []door {
 		return node{"200", node{"description", description, "content", node{kind, node{"schema", node{"type", "string"}}}}}
 	}
 	bytes := node{"application/octet-stream", node{"schema", node{"type", "string", "format", "binary"}}}
+	cast := node{"application/x-asciicast", node{"schema", node{"type", "string", "format", "binary"}}}
 	raw := func(stream string) door {
 		return door{path: "/v1/exec/{exec_id}/" + stream, id: stream, summary: "The bytes of " + stream + " as they are.",
 			params: []string{"offset", "follow", "Range"},
@@ -40,7 +41,7 @@ func doors() []door {
 		{path: "/v1/exec/{exec_id}/stream", id: "execPushes", summary: "The pushes of a command: exec.stream with exec_id.",
 			params: []string{"ExecStreamParams.after_seq", "ExecStreamParams.stream", "ExecStreamParams.from_offset", "Last-Event-ID"}, responses: stream},
 		{path: "/v1/session/{session_id}/attach", id: "viewer", summary: "The screen of a terminal and all further output, for a read-only viewer: session.attach with read_only.",
-			params: []string{"SessionAttachParams.from_offset", "SessionAttachParams.scrollback", "Last-Event-ID"}, responses: streamResponse()},
+			params: []string{"SessionAttachParams.from_offset", "SessionAttachParams.scrollback", "SessionAttachParams.label", "SessionAttachParams.viewers", "SessionAttachParams.modes", "Last-Event-ID"}, responses: streamResponse()},
 		{path: "/v1/dialogue/{dialogue_id}/events", id: "dialoguePushes", summary: "The events of a dialogue: dialogue.events.",
 			params: []string{"DialogueEventsParams.after_seq", "DialogueEventsParams.no_follow", "DialogueEventsParams.no_deltas", "Last-Event-ID"}, responses: stream},
 		{path: "/v1/dialogue/{dialogue_id}/raw", id: "dialogueBytes", summary: "The raw output of the agent's program: dialogue.raw.",
@@ -48,6 +49,13 @@ func doors() []door {
 			responses: node{
 				"200", node{"description", "The bytes from the offset on.", "headers", rawHeaders(), "content", bytes},
 				"206", node{"description", "The requested range.", "headers", rawHeaders(), "content", bytes},
+				"416", node{"description", "The range begins after the end.", "content", errorContent()},
+			}},
+		{path: "/v1/recording/{recording_id}", id: "recordingBytes", summary: "A recording as a file: recording.read. Its ETag can be the If-Range of a later request.",
+			params: []string{"offset", "Range"},
+			responses: node{
+				"200", node{"description", "The recording from the offset on, an asciicast.", "headers", rawHeaders(), "content", cast},
+				"206", node{"description", "The requested range.", "headers", rawHeaders(), "content", cast},
 				"416", node{"description", "The range begins after the end.", "content", errorContent()},
 			}},
 		{path: "/v1/events", id: "events", summary: "The events of sessions and commands: event.subscribe.",

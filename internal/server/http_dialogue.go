@@ -88,7 +88,7 @@ func (x *exchange) dialogueRawQuery(id string) (p api.DialogueRawParams, offset 
 			return p, 0, api.InvalidParam(shortened(name), "unknown")
 		}
 	}
-	if x.ranged() && offset >= 0 {
+	if x.r.Header.Get("Range") != "" && offset >= 0 {
 		return p, 0, api.Errorf(api.CodeInvalidParams, "header Range: cannot be given together with offset")
 	}
 	return p, offset, nil

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,8 @@ type output struct {
 	method string // of the API, that reads it
 	name   string // of what it belongs to, for people
 	stream string
+	// contentType is the type of the bytes; "" for bare bytes. tag is a strong entity tag, if there is one.
+	contentType, tag string
 	// read reads a piece of the stream. With a limit of 0 it reports only the length of the stream.
 	read func(ctx context.Context, offset, limit int64, wait bool) (api.OutputBytes, error)
 }
@@ -56,7 +59,7 @@ func (x *exchange) raw(exec, stream string) {
 	read := func(ctx context.Context, offset, limit int64, wait bool) (api.OutputBytes, error) {
 		return reader.ReadOutput(ctx, api.ExecOutputParams{ExecID: exec, Stream: stream, Offset: offset, Limit: &limit}, wait)
 	}
-	x.sendRaw(output{x.method, fmt.Sprintf("exec %q", exec), stream, read}, offset, follow)
+	x.sendRaw(output{method: x.method, name: fmt.Sprintf("exec %q", exec), stream: stream, read: read}, offset, follow)
 }
 
 // admitID reports whether the request may call its method for the thing with this id. If not, it
@@ -78,7 +81,10 @@ func (x *exchange) sendRaw(o output, offset int64, follow bool) {
 		x.fail(explain(err, x.conn.ctx, x.shuttingDown()))
 		return
 	}
-	part, cause := x.rawPart(now, offset, follow)
+	if o.tag != "" {
+		x.w.Header().Set("ETag", o.tag)
+	}
+	part, cause := x.rawPart(now, offset, x.ranged(o.tag))
 	if cause != nil {
 		x.outOfRange(now, cause)
 		return
@@ -118,16 +124,17 @@ func (x *exchange) rawQuery() (offset int64, follow bool, cause *api.Error) {
 			return 0, false, api.InvalidParam(shortened(name), "unknown")
 		}
 	}
-	if x.ranged() && (follow || offset >= 0) {
+	if x.r.Header.Get("Range") != "" && (follow || offset >= 0) {
 		return 0, false, api.Errorf(api.CodeInvalidParams, "header Range: cannot be given together with offset or follow")
 	}
 	return offset, follow, nil
 }
 
-// ranged reports whether the Range header counts. One with a condition does not: there
-// is nothing here that the condition could hold for.
-func (x *exchange) ranged() bool {
-	return x.r.Header.Get("Range") != "" && x.r.Header.Get("If-Range") == ""
+// ranged reports whether the Range header counts. One with a condition counts only if the condition
+// is the tag of the stream.
+func (x *exchange) ranged(tag string) bool {
+	condition := x.r.Header.Get("If-Range")
+	return x.r.Header.Get("Range") != "" && (condition == "" || tag != "" && condition == tag)
 }
 
 // rawSpan is the requested part of a stream: the bytes [first, last).
@@ -138,9 +145,9 @@ type rawSpan struct {
 }
 
 // rawPart returns the requested part, or an error if the stream does not have it.
-func (x *exchange) rawPart(now api.OutputBytes, offset int64, follow bool) (rawSpan, *api.Error) {
+func (x *exchange) rawPart(now api.OutputBytes, offset int64, ranged bool) (rawSpan, *api.Error) {
 	total := now.TotalBytes
-	if x.ranged() {
+	if ranged {
 		r, ok, cause := parseRange(x.r.Header.Get("Range"))
 		if cause != nil || ok {
 			if cause == nil {
@@ -212,7 +219,7 @@ func (x *exchange) gone(o output, p rawSpan) {
 // whole sends a part whose length is known.
 func (x *exchange) whole(o output, p rawSpan) {
 	header := x.w.Header()
-	header.Set("Content-Type", rawType)
+	header.Set("Content-Type", cmp.Or(o.contentType, rawType))
 	header.Set("Content-Length", strconv.FormatInt(p.last-p.first, 10))
 	status := http.StatusOK
 	if p.ranged {

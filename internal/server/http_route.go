@@ -90,6 +90,9 @@ func (h *HTTP) find(path string) (endpoint, bool) {
 		}
 		return endpoint{}, false
 	}
+	if id, ok := strings.CutPrefix(path, "/v1/recording/"); ok {
+		return endpoint{allow: get, need: ScopeRead, serve: func(x *exchange) { x.recording(id) }}, true
+	}
 	if rest, ok := strings.CutPrefix(path, "/v1/session/"); ok {
 		if id, what, _ := strings.Cut(rest, "/"); what == "attach" {
 			return endpoint{allow: "GET", need: ScopeRead, serve: func(x *exchange) { x.attach(id) }}, true

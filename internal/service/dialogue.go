@@ -29,7 +29,7 @@ func (s *Service) DialogueList(_ context.Context, p api.DialogueListParams) (api
 	if err := p.Check(); err != nil {
 		return api.DialogueListResult{}, err
 	}
-	list, next, err := page(s.config.Dialogues.List(p), p.Page, func(d api.DialogueInfo) place { return placeOf(d.CreatedAt, d.DialogueID) })
+	list, next, err := page(s.config.Dialogues.List(p), p.Page, func(d api.DialogueInfo) place { return place{d.CreatedAt, d.DialogueID} })
 	return api.DialogueListResult{Dialogues: list, Next: next}, err
 }
 

@@ -149,7 +149,7 @@ func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecL
 		}
 	}
 	var err error
-	result.Execs, result.Next, err = page(result.Execs, p.Page, func(x api.ExecInfo) place { return placeOf(x.QueuedAt, x.ExecID) })
+	result.Execs, result.Next, err = page(result.Execs, p.Page, func(x api.ExecInfo) place { return place{x.QueuedAt, x.ExecID} })
 	return result, err
 }
 

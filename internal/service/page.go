@@ -2,9 +2,7 @@ package service
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,26 +10,24 @@ import (
 )
 
 // place is the position of an entry in a list: lists are ordered by time, and entries of the same time
-// by id. An entry keeps its position while others come and go, so a page continues behind an entry
-// that is gone.
+// by id. An entry keeps its position while others come and go, so a page also continues behind an entry
+// that the list no longer has.
 type place struct {
-	at int64 // nanoseconds
+	at time.Time
 	id string
 }
 
-func placeOf(at time.Time, id string) place { return place{at.UnixNano(), id} }
-
 // compare orders ids of different length by length, because commands are numbered.
 func (p place) compare(q place) int {
-	return cmp.Or(cmp.Compare(p.at, q.at), cmp.Compare(len(p.id), len(q.id)), cmp.Compare(p.id, q.id))
+	return cmp.Or(p.at.Compare(q.at), cmp.Compare(len(p.id), len(q.id)), cmp.Compare(p.id, q.id))
 }
 
 // String is the place as a cursor.
-func (p place) String() string { return fmt.Sprintf("%d.%s", p.at, p.id) }
+func (p place) String() string { return p.at.UTC().Format(time.RFC3339Nano) + "/" + p.id }
 
 func parsePlace(cursor string) (place, error) {
-	text, id, ok := strings.Cut(cursor, ".")
-	at, err := strconv.ParseInt(text, 10, 64)
+	text, id, ok := strings.Cut(cursor, "/")
+	at, err := time.Parse(time.RFC3339Nano, text)
 	if !ok || err != nil || id == "" {
 		return place{}, api.InvalidParam("after", "%.60q is not next of a page; begin again without after", cursor)
 	}

@@ -45,7 +45,7 @@ func (s *Service) SessionList(_ context.Context, p api.SessionListParams) (api.S
 			sessions = append(sessions, info)
 		}
 	}
-	sessions, next, err := page(sessions, p.Page, func(s api.SessionInfo) place { return placeOf(s.CreatedAt, s.SessionID) })
+	sessions, next, err := page(sessions, p.Page, func(s api.SessionInfo) place { return place{s.CreatedAt, s.SessionID} })
 	return api.SessionListResult{Sessions: sessions, Next: next}, err
 }
 

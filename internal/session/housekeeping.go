@@ -102,12 +102,13 @@ func (s *Session) endedSince() time.Time {
 	return s.ending.at
 }
 
-// isLive reports whether a session lives, or is being created.
+// isLive reports whether a session lives, or is being created, also if this daemon does not understand
+// its runner.
 func (r *Registry) isLive(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, begun := r.starting[id]
-	return begun || r.living[id] != nil
+	return begun || r.living[id] != nil || r.strangers[id]
 }
 
 // wakeBefore makes sure that the housekeeping runs at that time.

@@ -34,6 +34,11 @@ func (s *Session) noteLostRecordingLocked() {
 	s.details.Terminal = &t
 }
 
+// isRecorded reports whether a session has a recording, or had one.
+func isRecorded(info api.SessionInfo) bool {
+	return info.Terminal != nil && info.Terminal.Recording != nil
+}
+
 // defaultRecordingLimit is how many bytes of a recording are read by default.
 const defaultRecordingLimit = 1 << 20
 
@@ -45,7 +50,7 @@ func (s *Session) Recording(ctx context.Context, p api.SessionRecordingParams) (
 		limit = max(*p.Limit, utf8.UTFMax) // any character must fit
 	}
 	info := s.Info()
-	if info.Terminal == nil || info.Terminal.Recording == nil {
+	if !isRecorded(info) {
 		return api.SessionRecordingResult{}, api.Errorf(api.CodeInvalidParams, "session %q: is not recorded; create it with record: true", s.Label())
 	}
 	total := int64(0)

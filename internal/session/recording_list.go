@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -26,11 +27,14 @@ type recordingFile struct {
 }
 
 // files returns the files of all recordings.
-func (rs *recordings) files() (list []recordingFile) {
+func (rs *recordings) files() (list []recordingFile, err error) {
 	if rs.dir == "" {
-		return nil
+		return nil, nil
 	}
-	entries, _ := os.ReadDir(rs.dir)
+	entries, err := os.ReadDir(rs.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it is made with the first recording
+		return nil, err
+	}
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), link.RecordFile(""))
 		info, err := e.Info()
@@ -38,25 +42,88 @@ func (rs *recordings) files() (list []recordingFile) {
 			list = append(list, recordingFile{id, info.Size(), info.ModTime()})
 		}
 	}
-	return list
+	return list, nil
+}
+
+// header returns the header of a file. It reports false for a file that has none, or not yet.
+func (rs *recordings) header(id string) (h cast.Header, ok bool) {
+	rs.mu.Lock()
+	h, ok = rs.headers[id]
+	rs.mu.Unlock()
+	if ok {
+		return h, true
+	}
+	file, err := os.Open(rs.path(id))
+	if err != nil {
+		return h, false
+	}
+	defer file.Close()
+	reader, err := cast.NewReader(io.LimitReader(file, maxRecordingHeader))
+	if err != nil {
+		return h, false
+	}
+	h = reader.Header()
+	rs.mu.Lock()
+	rs.headers[id] = h
+	rs.mu.Unlock()
+	return h, true
+}
+
+// keepHeaders forgets the headers of all other files.
+func (rs *recordings) keepHeaders(files []recordingFile) {
+	kept := make(map[string]bool, len(files))
+	for _, f := range files {
+		kept[f.id] = true
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	maps.DeleteFunc(rs.headers, func(id string, _ cast.Header) bool { return !kept[id] })
+}
+
+// duration returns how long a recording is, by the end of its file; nil if it is not complete.
+func (rs *recordings) duration(f recordingFile) *int64 {
+	file, err := os.Open(rs.path(f.id))
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	end := make([]byte, min(f.size, cast.DurationTail))
+	if _, err := file.ReadAt(end, f.size-int64(len(end))); err != nil {
+		return nil
+	}
+	d, ok := cast.Duration(end)
+	if !ok {
+		return nil
+	}
+	ms := d.Milliseconds()
+	return &ms
 }
 
 // Recordings lists the recordings, the newest first: those of live sessions, of ended ones and of
 // sessions that are no longer known.
 func (r *Registry) Recordings(p api.RecordingListParams) (api.RecordingListResult, error) {
 	result := api.RecordingListResult{Recordings: []api.KeptRecording{}}
-	var all []api.KeptRecording
-	for _, f := range r.recordings.files() {
+	files, err := r.recordings.files()
+	if err != nil {
+		return result, api.Errorf(api.CodeRuntimeUnavailable, "recordings: %s", err)
+	}
+	r.recordings.keepHeaders(files)
+	type one struct {
+		file   recordingFile
+		header cast.Header
+	}
+	var all []one
+	for _, f := range files {
 		result.TotalBytes += f.size
-		if info, ok := r.keptRecording(f); ok {
-			all = append(all, info)
+		if h, ok := r.recordings.header(f.id); ok {
+			all = append(all, one{f, h})
 		}
 	}
-	slices.SortFunc(all, func(a, b api.KeptRecording) int {
-		return cmp.Or(b.StartedAt.Compare(a.StartedAt), strings.Compare(b.RecordingID, a.RecordingID))
+	slices.SortFunc(all, func(a, b one) int {
+		return cmp.Or(b.header.Time.Compare(a.header.Time), strings.Compare(b.file.id, a.file.id))
 	})
 	if p.Before != "" {
-		i := slices.IndexFunc(all, func(info api.KeptRecording) bool { return info.RecordingID == p.Before })
+		i := slices.IndexFunc(all, func(x one) bool { return x.file.id == p.Before })
 		if i < 0 {
 			return result, api.InvalidParam("before", "recording %q: not found; begin again without before", p.Before)
 		}
@@ -64,33 +131,28 @@ func (r *Registry) Recordings(p api.RecordingListParams) (api.RecordingListResul
 	}
 	if limit := cmp.Or(p.Limit, api.DefaultRecordingsLimit); len(all) > limit {
 		all = all[:limit]
-		result.NextBefore = all[limit-1].RecordingID
+		result.NextBefore = all[limit-1].file.id
 	}
-	result.Recordings = append(result.Recordings, all...)
+	for _, x := range all {
+		result.Recordings = append(result.Recordings, r.keptRecording(x.file, x.header))
+	}
 	return result, nil
 }
 
-// keptRecording describes a recording by the header of its file. It reports false for a file that has
-// no header.
-func (r *Registry) keptRecording(f recordingFile) (api.KeptRecording, bool) {
-	file, err := os.Open(r.recordings.path(f.id))
-	if err != nil {
-		return api.KeptRecording{}, false
-	}
-	defer file.Close()
-	reader, err := cast.NewReader(io.LimitReader(file, maxRecordingHeader))
-	if err != nil {
-		return api.KeptRecording{}, false
-	}
-	h := reader.Header()
+// keptRecording describes a recording.
+func (r *Registry) keptRecording(f recordingFile, h cast.Header) api.KeptRecording {
 	info := api.KeptRecording{
 		RecordingID: f.id, Command: h.Command, Cols: h.Cols, Rows: h.Rows, Bytes: f.size, Live: r.isLive(f.id),
-		StartedAt: h.Time.UTC(), ChangedAt: f.at.UTC(),
+		StartedAt: h.Time.UTC(), ChangedAt: f.at.UTC(), DurationMS: r.recordings.duration(f), Input: h.HasInput,
 	}
 	if s, err := r.Get(f.id); err == nil {
-		info.Name = s.Info().Name
+		known := s.Info()
+		info.Name = known.Name
+		if t := known.Terminal; t != nil && t.Recording != nil {
+			info.Input = t.Recording.Input
+		}
 	}
-	return info, true
+	return info
 }
 
 // maxRecordingHeader bounds the first line of a recording.
@@ -98,8 +160,11 @@ const maxRecordingHeader = 1 << 20
 
 // ReadRecording reads a piece of a recording, also of a session that is no longer known.
 func (r *Registry) ReadRecording(ctx context.Context, p api.RecordingReadParams) (api.RecordingReadResult, error) {
-	if s, err := r.Get(p.RecordingID); err == nil {
+	if s, err := r.Get(p.RecordingID); err == nil && isRecorded(s.Info()) {
 		piece, err := s.Recording(ctx, api.SessionRecordingParams{SessionID: s.id, Offset: p.Offset, Limit: p.Limit})
+		if errors.Is(err, &api.Error{Code: api.CodeConflict}) {
+			err = recordingFault(p.RecordingID, fs.ErrNotExist)
+		}
 		return api.RecordingReadResult{RecordingID: s.id, Offset: piece.Offset, Data: piece.Data, Total: piece.Total, Complete: piece.Complete}, err
 	}
 	limit := int64(defaultRecordingLimit)

@@ -28,7 +28,10 @@ func TestKeptRecordings(t *testing.T) {
 	id := func(n int) string { return fmt.Sprintf("s-%010d", n) }
 	total := 0
 	for n := range 5 {
-		text := fmt.Sprintf(`{"version":3,"term":{"cols":80,"rows":2%d},"timestamp":%d,"command":"make é"}`+"\n", n, 1000+n)
+		text := fmt.Sprintf(`{"version":3,"term":{"cols":80,"rows":2%d},"timestamp":%d,"command":"make é","input":%t}`+"\n", n, 1000+n, n == 2)
+		if n != 1 { // that one broke off
+			text += fmt.Sprintf("[0.5, \"x\", \"0\"]\n# duration %d.500999\n", n)
+		}
 		write(id(n)+".cast", text)
 		total += len(text)
 	}
@@ -42,6 +45,9 @@ func TestKeptRecordings(t *testing.T) {
 			r := testkit.Must(w.Registry.Recordings(p))(t)
 			for _, one := range r.Recordings {
 				if one.Cols != 80 || one.Live || one.Command != "make é" || one.StartedAt.Unix() != int64(980+one.Rows) || one.ChangedAt.IsZero() {
+					t.Errorf("%+v", one)
+				}
+				if n := one.Rows - 20; (one.DurationMS == nil) != (n == 1) || n != 1 && *one.DurationMS != int64(n*1000+500) || one.Input != (n == 2) {
 					t.Errorf("%+v", one)
 				}
 				got = append(got, one.RecordingID)
@@ -74,6 +80,14 @@ func TestKeptRecordings(t *testing.T) {
 		testkit.WantError(t, err, api.CodeSessionNotFound, "not found")
 		_, err = w.Registry.Recordings(api.RecordingListParams{Before: id(3)})
 		testkit.WantError(t, err, api.CodeInvalidParams, "begin again without before")
+		// A header is read once.
+		write(id(4)+".cast", "")
+		if r := testkit.Must(w.Registry.Recordings(api.RecordingListParams{Limit: 1}))(t); r.Recordings[0].Command != "make é" || r.Recordings[0].Bytes != 0 || r.Recordings[0].DurationMS != nil {
+			t.Errorf("%+v", r)
+		}
+		plain := w.create(terminal("")).SessionID
+		_, err = w.Registry.ReadRecording(t.Context(), api.RecordingReadParams{RecordingID: plain})
+		testkit.WantError(t, err, api.CodeSessionNotFound, fmt.Sprintf("recording %q: not found", plain))
 		live := terminal("")
 		live.Record = true
 		lives := w.create(live).SessionID
@@ -83,5 +97,21 @@ func TestKeptRecordings(t *testing.T) {
 		if r := testkit.Must(w.Registry.Recordings(api.RecordingListParams{Limit: 1}))(t); r.Recordings[0].RecordingID != lives || !r.Recordings[0].Live {
 			t.Errorf("%+v", r)
 		}
+		testkit.Must(w.Registry.Destroy(t.Context(), lives, true))(t)
+		testkit.Must(w.Registry.DeleteRecording(lives))(t)
+		_, err = w.Registry.ReadRecording(t.Context(), api.RecordingReadParams{RecordingID: lives})
+		testkit.WantError(t, err, api.CodeSessionNotFound, "not found")
+		// A directory that cannot be read is no empty list.
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if r := testkit.Must(w.Registry.Recordings(api.RecordingListParams{}))(t); len(r.Recordings) != 0 {
+			t.Errorf("%+v", r)
+		}
+		if err := os.WriteFile(dir, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.Registry.Recordings(api.RecordingListParams{})
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "recordings: ")
 	})
 }

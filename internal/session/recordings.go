@@ -11,6 +11,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/terminal/cast"
 )
 
 const (
@@ -38,6 +39,8 @@ type recordings struct {
 	mu    sync.Mutex
 	sizes map[string]int64 // guarded by mu; of live sessions, at the last request for a sweep
 	due   bool             // guarded by mu; the limit may be exceeded
+	// headers are the headers of files, by id. A header is written once, so each is read once.
+	headers map[string]cast.Header // guarded by mu
 }
 
 // path is where the recording of a session is.
@@ -106,7 +109,12 @@ func (rs *recordings) sweep(isLive func(id string) bool) {
 	if !due || rs.total <= 0 || rs.dir == "" {
 		return
 	}
-	files, sum := rs.files(), int64(0)
+	files, err := rs.files()
+	if err != nil {
+		rs.log.Warn("recordings cannot be listed", "error", err)
+		return
+	}
+	sum := int64(0)
 	for _, f := range files {
 		sum += f.size
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/metrics"
+	"github.com/trl-dev/trl/internal/terminal/cast"
 )
 
 // maxPast bounds the terminated sessions that stay readable, however long the
@@ -104,6 +105,7 @@ type Registry struct {
 	// guests and pastGuests are the runners of sessions that belong to other daemons, by id: those that
 	// live or are being started, and those that have ended.
 	guests, pastGuests map[string]*guest // guarded by mu
+	strangers          map[string]bool   // guarded by mu; live sessions that this daemon does not understand, by id
 	commands           int64             // guarded by mu; run by sessions that are not living any more
 	nextWake           time.Time         // guarded by mu; when the housekeeping is due; zero = when wake is signalled
 	holds              int               // guarded by mu; connections and others that need the daemon
@@ -124,12 +126,12 @@ func NewRegistry(c Config) *Registry {
 		config: c, log: c.Logger, journal: c.Journal,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), housekeepingDone: make(chan struct{}), unused: make(chan struct{}),
 		starting: map[string]starting{}, living: map[string]*Session{}, past: map[string]*Session{},
-		names: map[string]string{}, guests: map[string]*guest{}, pastGuests: map[string]*guest{}, idleSince: time.Now(),
+		names: map[string]string{}, guests: map[string]*guest{}, pastGuests: map[string]*guest{}, strangers: map[string]bool{}, idleSince: time.Now(),
 	}
 	if r.journal == nil {
 		r.journal = journal.New(c.Logger)
 	}
-	r.recordings = &recordings{dir: c.RecordingsDir, total: c.TotalRecordings, log: c.Logger, nudge: r.wakeNow, sizes: map[string]int64{}}
+	r.recordings = &recordings{dir: c.RecordingsDir, total: c.TotalRecordings, log: c.Logger, nudge: r.wakeNow, sizes: map[string]int64{}, headers: map[string]cast.Header{}}
 	go r.runHousekeeping()
 	return r
 }

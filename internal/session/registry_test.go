@@ -606,6 +606,8 @@ func TestLeaveAndRecover(t *testing.T) {
 			if _, err := second.Get(ids[name]); err == nil || rt.Runner(ids[name]) == nil {
 				t.Errorf("%s was not left alone", name)
 			}
+			_, err := second.DeleteRecording(ids[name])
+			testkit.WantError(t, err, api.CodeConflict, "its session lives")
 			rt.Runner(ids[name]).Kill()
 		}
 		for _, name := range []string{"gone", "stuck"} {

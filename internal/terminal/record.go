@@ -167,7 +167,7 @@ func (r *recorder) write(w *cast.Writer, e recorded) (*cast.Writer, error) {
 	switch e.code {
 	case "":
 		c := &r.config
-		return cast.NewWriter(c.Record, cast.Header{Cols: c.Cols, Rows: c.Rows, Term: c.env("TERM"), Time: e.at, Command: c.Title}, c.RecordLimit)
+		return cast.NewWriter(c.Record, cast.Header{Cols: c.Cols, Rows: c.Rows, Term: c.env("TERM"), Time: e.at, Command: c.Title, HasInput: c.RecordInput}, c.RecordLimit)
 	case cast.Output:
 		return w, w.Output(e.at, e.data)
 	case cast.Input:

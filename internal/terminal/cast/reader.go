@@ -125,6 +125,7 @@ func (c *Reader) readHeader(line []byte) error {
 		Command   string            `json:"command"`
 		Title     string            `json:"title"`
 		Env       map[string]string `json:"env"`
+		HasInput  bool              `json:"input"`
 	}
 	if first := bytes.TrimSpace(line)[0]; first != '{' {
 		return errors.New("not an asciicast: the first line is no header, which is an object of JSON")
@@ -142,7 +143,7 @@ func (c *Reader) readHeader(line []byte) error {
 	}
 	c.header = Header{
 		Version: h.Version, Cols: h.Term.Cols, Rows: h.Term.Rows, Term: h.Term.Type,
-		Title: h.Title, Command: h.Command, Env: h.Env, IdleLimit: seconds(h.IdleLimit),
+		Title: h.Title, Command: h.Command, Env: h.Env, HasInput: h.HasInput, IdleLimit: seconds(h.IdleLimit),
 	}
 	switch h.Version {
 	case 3:

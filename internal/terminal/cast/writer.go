@@ -62,9 +62,10 @@ func headerLine(h Header) ([]byte, error) {
 		Command   string            `json:"command,omitempty"`
 		Title     string            `json:"title,omitempty"`
 		Env       map[string]string `json:"env,omitempty"`
+		HasInput  bool              `json:"input,omitempty"` // not of the format; players ignore it
 	}{
 		Version: 3, Term: term{Cols: h.Cols, Rows: h.Rows, Type: h.Term, Theme: h.Theme}, Timestamp: unix(h.Time), IdleLimit: h.IdleLimit.Seconds(),
-		Command: h.Command, Title: h.Title, Env: h.Env,
+		Command: h.Command, Title: h.Title, Env: h.Env, HasInput: h.HasInput,
 	})
 	return append(line, '\n'), err
 }
@@ -91,7 +92,7 @@ func (c *Writer) Resize(at time.Time, cols, rows int) error {
 func (c *Writer) Marker(at time.Time, label string) error { return c.event(at, Marker, label) }
 
 // Exit writes the exit status of the program, and before it the bytes of characters that were never
-// finished.
+// finished. A comment with the duration follows, if it fits; see Duration.
 func (c *Writer) Exit(at time.Time, status int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +104,13 @@ func (c *Writer) Exit(at time.Time, status int) error {
 			}
 		}
 	}
-	return c.add(at, Exit, []byte(strconv.Itoa(status)))
+	if err := c.add(at, Exit, []byte(strconv.Itoa(status))); err != nil {
+		return err
+	}
+	if line := durationLine(c.last); c.limit <= 0 || c.size+int64(len(line)) <= c.limit {
+		return c.writeLocked(line)
+	}
+	return nil
 }
 
 // Size is how many bytes were written.

@@ -2262,7 +2262,7 @@ export interface SessionInfo {
 
 /** Lists sessions, oldest first. */
 export interface SessionListResult {
-  /** the live sessions; ended ones only if a state says so */
+  /** the live sessions; ended ones only if state or states names terminated */
   sessions: SessionInfo[];
   /** Continues the list, as after. Absent: there are no more. */
   next?: string;
@@ -2569,6 +2569,10 @@ export interface KeptRecording {
   started_at: string;
   /** when something was last recorded */
   changed_at: string;
+  /** The length of the recording. Absent while the session lives, and if the recording broke off. */
+  duration_ms?: number;
+  /** true if the input is recorded, too */
+  input: boolean;
 }
 
 /** A page of the recordings. */

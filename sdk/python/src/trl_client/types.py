@@ -3513,7 +3513,7 @@ class SessionListResult:
     """Lists sessions, oldest first."""
 
     sessions: list[SessionInfo] = field(default_factory=list)
-    """the live sessions; ended ones only if a state says so"""
+    """the live sessions; ended ones only if state or states names terminated"""
 
     next: str = ""
     """Continues the list, as after. Absent: there are no more."""
@@ -4196,6 +4196,12 @@ class KeptRecording:
     changed_at: datetime = _NEVER
     """when something was last recorded"""
 
+    duration_ms: int | None = None
+    """The length of the recording. Absent while the session lives, and if the recording broke off."""
+
+    input: bool = False
+    """true if the input is recorded, too"""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> KeptRecording:
         """Takes the fields it knows from what a daemon sent."""
@@ -4210,6 +4216,8 @@ class KeptRecording:
             live=get("live") or False,
             started_at=_time(data["started_at"]) if get("started_at") else _NEVER,
             changed_at=_time(data["changed_at"]) if get("changed_at") else _NEVER,
+            duration_ms=get("duration_ms"),
+            input=get("input") or False,
         )
 
 
