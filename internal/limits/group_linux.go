@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -158,6 +157,9 @@ func (g *Group) Observes() bool {
 
 // Watch makes groups that count what a command uses, where its session has limits.
 func (g *Group) Watch() {
+	if dir := g.parent.tracked; exists(dir, limitFiles["memory"]) || exists(dir, limitFiles["pids"]) {
+		_ = g.parent.Split() // the group of the command in the v2 tree has counters only then
+	}
 	g.parent.mu.Lock()
 	used := make([]string, 0, len(g.parent.v1))
 	for controller := range g.parent.v1 {
@@ -385,69 +387,6 @@ func procsBelow(dir string) (pids []int) {
 		}
 	}
 	return pids
-}
-
-// Stats reads the counters.
-func (g *Group) Stats() (s Stats) {
-	if g == nil {
-		return s
-	}
-	g.mu.Lock()
-	either := func(controller string) string {
-		if dir := g.v1[controller]; dir != "" {
-			return dir
-		}
-		return g.seen[controller]
-	}
-	memory, cpu, pids, tree := either("memory"), either("cpu"), either("pids"), g.tracked
-	if seen := g.seen[""]; seen != "" {
-		tree = seen
-	}
-	g.mu.Unlock()
-	if tree != "" {
-		s.UserMS, s.SystemMS, s.HasCPU = CPU(tree)
-		throttled, _ := field(content(tree, "cpu.stat"), "throttled_usec")
-		s.ThrottledMS = throttled / 1000
-		s.MemoryBytes, s.MemoryPeakBytes = number(tree, "memory.current"), number(tree, "memory.peak")
-		s.MemoryLimit = number(tree, "memory.max")
-		s.Pids = number(tree, "pids.current")
-		s.OOMKills, _ = field(content(tree, "memory.events"), "oom_kill")
-		s.ForksRefused, _ = field(content(tree, "pids.events"), "max")
-	}
-	if memory != "" {
-		s.MemoryBytes, s.MemoryPeakBytes = number(memory, "memory.usage_in_bytes"), number(memory, "memory.max_usage_in_bytes")
-		s.MemoryLimit = number(memory, "memory.limit_in_bytes")
-		s.OOMKills, _ = field(content(memory, "memory.oom_control"), "oom_kill")
-	}
-	if cpu != "" {
-		throttled, _ := field(content(cpu, "cpu.stat"), "throttled_time")
-		s.ThrottledMS = throttled / int64(time.Millisecond)
-	}
-	if pids != "" {
-		s.Pids = number(pids, "pids.current")
-		s.ForksRefused, _ = field(content(pids, "pids.events"), "max")
-	}
-	return s
-}
-
-// CPU returns the processor time of a group in the v2 tree, in milliseconds.
-func CPU(tracked string) (user, system int64, ok bool) {
-	if tracked == "" {
-		return 0, 0, false
-	}
-	stat := content(tracked, "cpu.stat")
-	user, ok = field(stat, "user_usec")
-	system, _ = field(stat, "system_usec")
-	return user / 1000, system / 1000, ok
-}
-
-// ResetPeak makes the peak of memory begin again, where the kernel can do that: cgroup v1, and the v2
-// tree since Linux 6.12 for a reader that keeps its file open, which TRL does not.
-func (g *Group) ResetPeak() bool {
-	g.mu.Lock()
-	dir := g.v1["memory"]
-	g.mu.Unlock()
-	return dir != "" && put(dir, "memory.max_usage_in_bytes", "0") == nil
 }
 
 // RemoveEmpty removes the groups if no process is in them, and reports whether it did. The group in

@@ -105,6 +105,23 @@ func TestLimitsOfV2(t *testing.T) {
 	}
 }
 
+// A refused fork counts once, whether the kernel counts it in the group of the process or in the group
+// whose limit refused it, and in all groups above that one.
+func TestForksRefused(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"before Linux 6.11": {"pids.events": "max 3\n", "shell/pids.events": "max 2\n", "c-1/pids.events": "max 4\n"},
+		"since Linux 6.11": {"pids.events": "max 9\n", "pids.events.local": "max 5\n", "shell/pids.events": "max 0\n", "shell/pids.events.local": "max 0\n",
+			"c-1/pids.events": "max 4\n", "c-1/pids.events.local": "max 4\n"},
+	} {
+		dir := tree(t, files)
+		session := &Group{id: "s-1", tracked: dir, inner: true}
+		command := &Group{id: "c-1", parent: session, tracked: filepath.Join(dir, "c-1")}
+		if s, c := session.Stats().ForksRefused, command.Stats().ForksRefused; s != 5 || c != 4 {
+			t.Errorf("%s: %d in the session, %d in the command", name, s, c)
+		}
+	}
+}
+
 func TestKernelLog(t *testing.T) {
 	const chosen = "6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/trl-0/s-1,task_memcg=/trl-0/s-1,task=a,pid=9,b,pid=77,uid=0"
 	const killed = "3,2,2,-;Memory cgroup out of memory: Killed process 77 (a) b (c) total-vm:900kB, anon-rss:5kB, file-rss:3kB, shmem-rss:1kB, UID:0"

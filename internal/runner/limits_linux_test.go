@@ -155,7 +155,8 @@ func TestMemoryLimitOfCommand(t *testing.T) {
 
 func TestPidsLimit(t *testing.T) {
 	d := limited(t, api.SessionCreateParams{Shell: "bash", Limits: &api.Limits{Pids: ptr(int64(12))}})
-	_, oc := d.runText(api.ExecParams{Command: "perl -e 'for (1..16) { $p = fork; sleep 60 if defined $p && !$p; push @p, $p if $p } kill 9, @p; print scalar @p'", TimeoutS: ptr(60.0)})
+	const crowd = "for (1..16) { $p = fork; sleep 60 if defined $p && !$p; push @p, $p if $p } kill 9, @p; print scalar @p"
+	_, oc := d.runText(api.ExecParams{Command: "perl -e '" + crowd + "'", TimeoutS: ptr(60.0)})
 	if oc.Usage.ForksRefused == 0 || oc.TimedOut {
 		t.Errorf("session: %+v", oc)
 	}
@@ -169,6 +170,12 @@ func TestPidsLimit(t *testing.T) {
 	_, oc = d.runText(api.ExecParams{Argv: []string{"sh", "-c", "/bin/true; /bin/true"}, Limits: &api.CommandLimits{Pids: ptr(int64(1))}})
 	if oc.Usage.ForksRefused == 0 || oc.ExitCode == 0 {
 		t.Errorf("argv with pids 1: %+v", oc)
+	}
+	// The commands above have groups below that of the session. Its limit still counts, in the shell and beside it.
+	for _, p := range []api.ExecParams{{Command: "perl -e '" + crowd + "'"}, {Argv: []string{"perl", "-e", crowd}}} {
+		if _, oc = d.runText(p); oc.Usage.ForksRefused == 0 {
+			t.Errorf("%v: %+v", p, oc)
+		}
 	}
 }
 
