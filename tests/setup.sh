@@ -37,6 +37,7 @@ runc     runc      -         sessions in a real Kubernetes
 ctr      containerd -        sessions in a real Kubernetes
 chromium chromium  -         the console in a browser
 rpm      rpm       -         the package for Red Hat
+perl     perl-base -         limits
 npm      npm       node      the TypeScript SDK, MCP with its TypeScript client, screens beside xterm.js
 TABLE
 }
@@ -53,6 +54,8 @@ if have apt-get; then
   # The tests start sshd themselves. Where systemd runs, the package would start one for the network too.
   have sshd || [ -x /usr/sbin/sshd ] || [ -d /run/systemd/system ] || debian+=(openssh-server)
   [ "$(id -u)" -ne 0 ] || [ -e /usr/lib/cni/bridge ] || debian+=(containernetworking-plugins)
+  # The virtual machine is emulated on this kind of processor only.
+  [ "$(uname -m)" != x86_64 ] || have qemu-system-x86_64 || debian+=(qemu-system-x86)
   # Debian splits what the Python SDK's tests are installed with.
   python3 -c 'import ensurepip' 2>/dev/null || debian+=(python3-venv)
 fi
@@ -124,6 +127,24 @@ from_debian() {
 # replace busybox.
 { have apt-get && keep busybox-static from_debian busybox-static; } ||
   skipped "busybox-static, a package of Debian, cannot be had: the tests in its ash"
+
+# kernel_from_debian NAME unpacks the kernel of a virtual machine, without its modules.
+kernel_from_debian() {
+  local image cloud=linux-image-cloud-amd64
+  apt-cache show $cloud >/dev/null 2>&1 || apt update -q >/dev/null || return
+  image=$(apt-cache depends $cloud | awk '/Depends: linux-image-/ { print $2 }') || return
+  from_debian "$image" package && mv package/boot/vmlinuz-* "$1"
+}
+
+say "virtual machine"
+if [ "$(uname -sm)" != "Linux x86_64" ]; then
+  skipped "the virtual machine is for Linux on x86_64: limits with cgroup v2"
+elif ! have qemu-system-x86_64; then
+  skipped "qemu-system-x86_64 is not here (package qemu-system-x86): limits with cgroup v2 in a virtual machine"
+else
+  { have apt-get && keep vm-kernel kernel_from_debian && ls "$kept/vm-kernel"; } ||
+    skipped "linux-image-cloud-amd64, a package of Debian, cannot be had: limits with cgroup v2 in a virtual machine"
+fi
 
 # Kubernetes is built from its modules: once about ten minutes on two cores.
 build_kubernetes() {

@@ -454,6 +454,10 @@ func attackOnce(t *testing.T, dir string) {
 		"signal": api.AspectSignals, "signal by pidfd": api.AspectSignals,
 		"replace a protected directory": api.AspectPaths, "read a hidden path": api.AspectPaths,
 	}
+	truncates := strings.Contains(missing[api.AspectFiles], "truncated") // before Linux 6.2, without namespaces
+	if truncates {
+		excused["truncate a file"] = api.AspectFiles
+	}
 	lines := strings.Split(strings.TrimSpace(string(report)), "\n")
 	slices.Sort(lines)
 	seen := 0
@@ -474,7 +478,7 @@ func attackOnce(t *testing.T, dir string) {
 	if seen != len(attempts)+9 {
 		t.Errorf("%d results:\n%s", seen, report)
 	}
-	if got, err := os.ReadFile(k.Secret); err != nil || string(got) != "secret" {
+	if got, err := os.ReadFile(k.Secret); err != nil || string(got) != "secret" && !truncates {
 		t.Errorf("the secret is now %q, %v", got, err)
 	}
 }
