@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 )
@@ -67,9 +66,9 @@ type result struct{ name, action, output string }
 
 // report turns the output of a test program into tests.
 func report(t *testing.T, r run, text []byte) {
-	results, rest := parse(t, text)
-	if strings.Contains(rest, leftMark) || strings.Contains(rest, failMark) || len(results) == 0 {
-		t.Errorf("%s", rest)
+	results := parse(t, text)
+	if failed(text) || len(results) == 0 {
+		t.Errorf("%s", tail(text, 4<<10))
 	}
 	for _, res := range results {
 		t.Run(res.name, func(t *testing.T) {
@@ -85,8 +84,13 @@ func report(t *testing.T, r run, text []byte) {
 	}
 }
 
-// parse splits the output of a test program by its tests; rest is what belongs to none.
-func parse(t *testing.T, text []byte) (results []result, rest string) {
+// failed reports whether a program failed, or left groups behind.
+func failed(text []byte) bool {
+	return bytes.Contains(text, []byte(failMark)) || bytes.Contains(text, []byte(leftMark))
+}
+
+// parse splits the output of a test program by its tests.
+func parse(t *testing.T, text []byte) (results []result) {
 	t.Helper()
 	c := exec.Command("go", "tool", "test2json")
 	c.Stdin = bytes.NewReader(text)
@@ -108,7 +112,7 @@ func parse(t *testing.T, text []byte) (results []result, rest string) {
 	for i := range results {
 		results[i].output = output[results[i].name]
 	}
-	return results, output[""]
+	return results
 }
 
 // run starts the machine and returns what it has written to its console.
