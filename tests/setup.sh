@@ -126,7 +126,7 @@ from_debian() {
 # The ash of busybox-static runs other applets in a fork of itself, without exec. To install it would
 # replace busybox.
 { have apt-get && keep busybox-static from_debian busybox-static; } ||
-  skipped "busybox-static, a package of Debian, cannot be had: the tests in its ash"
+  skipped "busybox-static, a package of Debian, cannot be had: the tests in its ash, limits with cgroup v2 in a virtual machine"
 
 # kernel_from_debian NAME unpacks the kernel of a virtual machine, without its modules.
 kernel_from_debian() {
