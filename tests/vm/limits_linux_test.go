@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -26,34 +27,39 @@ func allLimits() *api.Limits {
 	return &api.Limits{CPUs: new(0.2), MemoryBytes: new(int64(64 << 20)), Pids: new(int64(50))}
 }
 
-// TestInsideEnforced: cgroup v2 enforces every limit, and a session with a fifth of a processor does less
-// work than one without limits that runs at the same time.
+// TestInsideEnforced: cgroup v2 enforces every limit, and while a session with a fifth of a processor works
+// for a second of processor time, one without limits gets several times as much.
 func TestInsideEnforced(t *testing.T) {
 	inside(t)
 	service := trltest.Start(t).Client(t)
-	var done [2]int
-	var all sync.WaitGroup
+	dir := t.TempDir()
+	var ids, work [2]string
+	work[0] = `open F, ">begun"; 1 while times < 1; print 1000 * times; open F, ">done"`
+	work[1] = `select undef, undef, undef, 0.01 until -e "begun"; $t = times; until (-e "done") { $i++ while $i % 10000 < 9999; $i++ } print 1000 * (times - $t)`
 	for i, l := range []*api.Limits{allLimits(), nil} {
-		id := testkit.Must(service.SessionCreate(t.Context(), api.SessionCreateParams{Limits: l}))(t).SessionID
-		if l != nil {
-			info := testkit.Must(service.SessionInfo(t.Context(), api.SessionInfoParams{SessionID: id}))(t)
-			for _, limit := range l.Names() {
-				if !slices.Contains(info.Limits.Enforced, api.EnforcedLimit{Limit: limit, Mechanism: limits.MechanismV2}) {
-					t.Errorf("%s: %+v", limit, info.Limits)
-				}
+		ids[i] = testkit.Must(service.SessionCreate(t.Context(), api.SessionCreateParams{WorkingDir: dir, Limits: l}))(t).SessionID
+		info := testkit.Must(service.SessionInfo(t.Context(), api.SessionInfoParams{SessionID: ids[i]}))(t)
+		for _, limit := range allLimits().Names() {
+			if l != nil && !slices.Contains(info.Limits.Enforced, api.EnforcedLimit{Limit: limit, Mechanism: limits.MechanismV2}) {
+				t.Errorf("%s: %+v", limit, info.Limits)
 			}
 		}
+	}
+	var used [2]int // milliseconds
+	var all sync.WaitGroup
+	for i, id := range ids {
 		all.Go(func() {
-			r, err := service.ExecRun(t.Context(), api.ExecParams{SessionID: id, Command: `perl -e '$end = time + 4; $n++ while time < $end; print $n'`})
-			if done[i], _ = strconv.Atoi(r.Stdout); err != nil || done[i] == 0 || (r.Usage.ThrottledMS > 0) != (l != nil) {
+			r, err := service.ExecRun(t.Context(), api.ExecParams{SessionID: id, Command: "perl -e '$| = 1; " + work[i] + "'"})
+			whole, _, _ := strings.Cut(r.Stdout, ".")
+			if used[i], _ = strconv.Atoi(whole); err != nil || used[i] == 0 || (r.Usage.ThrottledMS > 0) != (i == 0) {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
 	}
 	all.Wait()
-	t.Logf("work done with a limit %d, without %d", done[0], done[1])
-	if done[0]*2 > done[1] {
-		t.Errorf("with a limit %d, without %d", done[0], done[1])
+	t.Logf("with a limit %d ms, without %d ms", used[0], used[1])
+	if used[0]*3/2 > used[1] {
+		t.Error("the limit of processors makes no difference")
 	}
 }
 
