@@ -35,11 +35,10 @@ const cgroups = "/sys/fs/cgroup"
 
 // run is one test program in the machine.
 type run struct {
-	name    string
-	pkg     string
-	tests   string // for -test.run
-	place   place
-	maySkip bool
+	name  string
+	pkg   string
+	tests string // for -test.run
+	place place
 }
 
 func (r run) program() string { return filepath.Base(r.pkg) + ".test" }
@@ -65,7 +64,7 @@ const limitsTests = "^(TestMemoryLimit|TestMemoryLimitOfCommand|TestPidsLimit|Te
 // runs are the programs, in their order. The first ones find the tree as the kernel makes it.
 var runs = []run{
 	{name: "root/daemon", pkg: "tests/vm", tests: "^TestInsideEnforced$", place: asRoot},
-	{name: "root/isolation", pkg: "internal/isolation", tests: "", place: asRoot, maySkip: true},
+	{name: "root/isolation", pkg: "internal/isolation", tests: "", place: asRoot},
 	{name: "delegated/daemon", pkg: "tests/vm", tests: "^TestInsideEnforced$", place: delegated},
 	{name: "occupied/daemon", pkg: "tests/vm", tests: "^TestInsideRefused$", place: occupied},
 	{name: "plain/daemon", pkg: "tests/vm", tests: "^TestInsideRefused$", place: plain},
