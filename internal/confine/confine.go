@@ -84,9 +84,10 @@ type Mount struct {
 	// From is the path that appears there; empty for the same one. For a link, it is where it leads.
 	From string `json:"from,omitempty"`
 	// Optional says that a hidden path may be missing. Inode is the number that a hidden directory must
-	// have; 0 for any.
+	// have, and DirInode that of the directory that a hidden file is in; 0 for any.
 	Optional bool   `json:"optional,omitempty"`
 	Inode    uint64 `json:"inode,omitempty"`
+	DirInode uint64 `json:"dir_inode,omitempty"`
 }
 
 // MountKind is how a path appears.

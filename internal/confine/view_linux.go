@@ -213,6 +213,11 @@ func (v *view) pin(name string) error {
 
 // hide puts an empty directory or file in the place of a path.
 func (v *view) hide(m Mount) error {
+	if m.DirInode != 0 {
+		if err := v.check(path.Dir(m.Path), m.DirInode); err != nil {
+			return err
+		}
+	}
 	at, err := v.place(m.Path, 0)
 	if err == unix.ENOENT && m.Optional {
 		return nil
@@ -243,6 +248,20 @@ func (v *view) hide(m Mount) error {
 		return err
 	}
 	return v.attach(tree, m.Path, at)
+}
+
+// check returns an error if a directory of the tree is not the one with this number.
+func (v *view) check(name string, inode uint64) error {
+	at, err := v.place(name, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	var st unix.Stat_t
+	if err = unix.Fstat(at, &st); err == nil && st.Ino != inode {
+		err = unix.ESTALE
+	}
+	return err
 }
 
 // link makes a symbolic link. Where the path is there already, or leads through another link, the link

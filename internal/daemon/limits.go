@@ -8,6 +8,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/place"
 )
 
@@ -74,7 +75,10 @@ func (d *daemon) freeDisk() (int64, bool) {
 
 // secrets returns the files and directories of the daemon that isolated sessions must not reach.
 func secrets(c config.Config) []string {
-	list := []string{c.StateDir, c.RuntimeDir, c.Socket, c.SpillDir}
+	list := []string{c.StateDir, c.RuntimeDir, c.Socket}
+	if c.SpillDir != "" {
+		list = append(list, link.PrivateRoot(c.SpillDir)) // the output there is in files without a name
+	}
 	if slices.Contains(place.Sockets(), c.Socket) {
 		list = append(list, filepath.Dir(c.Socket)) // is the daemon's own, and stays when the socket is made anew
 	}

@@ -30,6 +30,11 @@ var rootFiles = []string{
 // devices are those of a session without a /dev of its own.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
+// sharedMemory is where the C library keeps POSIX shared memory and semaphores. Without a tree of its own, a
+// session has none unless it lists the directory: a rule for it would also be one for the memory that other
+// programs of the user share, whose names inotify reveals.
+const sharedMemory = "/dev/shm"
+
 // The kernels that brought the versions of Landlock, for people.
 const (
 	needsTruncate = "needs Linux 6.2 or later"
@@ -312,7 +317,7 @@ func (r *Request) view(plan *Plan, p paths) {
 	}
 	add(confine.MountProc, "/proc", "", confine.MayRead)
 	add(confine.MountDev, "/dev", "", confine.MayUse)
-	c.Files = append(c.Files, confine.Rule{Path: "/dev/shm", May: confine.MayWrite})
+	c.Files = append(c.Files, confine.Rule{Path: sharedMemory, May: confine.MayWrite})
 	add(confine.MountWrite, "/tmp", r.tmp(), confine.MayWrite)
 	add(confine.MountWrite, "/var/tmp", r.tmp(), confine.MayWrite)
 	if home, err := filepath.EvalSymlinks(r.Home); err == nil && !slices.ContainsFunc(append(slices.Clone(system), "/proc", "/dev", "/sys", "/tmp", "/var/tmp"), func(d string) bool { return inside(home, d) || inside(d, home) }) {
@@ -331,7 +336,9 @@ func (r *Request) view(plan *Plan, p paths) {
 		add(confine.MountRead, path, "", confine.MayRead)
 	}
 	for _, path := range p.writable {
-		add(confine.MountWrite, path, "", confine.MayWrite)
+		if path != sharedMemory { // this tree has its own
+			add(confine.MountWrite, path, "", confine.MayWrite)
+		}
 	}
 	if r.Channel != "" {
 		add(confine.MountWrite, r.Channel, "", confine.MayChange)
@@ -352,10 +359,18 @@ func (r *Request) whole(c *confine.Isolation, p paths) {
 	for _, path := range p.secrets {
 		m := confine.Mount{Path: path, Kind: confine.MountHidden}
 		var st unix.Stat_t
+		// The session may rename the directories above. It cannot rename a file that is hidden from it, so
+		// a file that is missing from its directory was removed by a program outside.
 		if unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			m.Inode = st.Ino // the session may rename the directories above
+			m.Inode = st.Ino
+		} else if unix.Stat(filepath.Dir(path), &st) == nil {
+			m.DirInode, m.Optional = st.Ino, true
 		}
 		c.View = append(c.View, m)
+	}
+	if r.Isolation.Processes == api.ProcessesOwn {
+		// Some files of other processes of the user need no right to trace, such as oom_score_adj.
+		c.View = append(c.View, confine.Mount{Path: "/proc", Kind: confine.MountRead})
 	}
 	for _, path := range realPaths([]string{r.Channel}) {
 		c.View = append(c.View, confine.Mount{Path: path, Kind: confine.MountWrite})

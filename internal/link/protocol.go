@@ -3,6 +3,8 @@ package link
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"strconv"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -138,9 +140,17 @@ type CreateParams struct {
 	Secrets []string `json:"secrets,omitempty"`
 }
 
+// PrivateRoot is the directory that contains those of PrivateDir. It belongs to the daemon; spillDir, which
+// other programs and the daemons of other users may use too, does not.
+func PrivateRoot(spillDir string) string {
+	return spillDir + "/trl-private-" + strconv.Itoa(os.Geteuid())
+}
+
 // PrivateDir is the directory for the temporary files of an isolated session, below the directory for
 // output that does not fit into memory.
-func PrivateDir(spillDir, sessionID string) string { return spillDir + "/private-" + sessionID }
+func PrivateDir(spillDir, sessionID string) string {
+	return PrivateRoot(spillDir) + "/" + sessionID
+}
 
 // RecordFile is the name of the file with the recording of a session.
 func RecordFile(sessionID string) string { return sessionID + ".cast" }

@@ -2,10 +2,13 @@ package runner
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/isolation"
@@ -24,6 +27,10 @@ func (r *Runner) isolate(p link.CreateParams, at *place, program string) (err er
 		Private: r.cfg.Dir + "/private", Memo: filepath.Join(filepath.Dir(r.cfg.Dir), "isolation"),
 	}
 	if dir := p.Limits.SpillDir; dir != "" {
+		// It is also made for a session that does not use it, which must not see what later ones put there.
+		if err = makeOwn(link.PrivateRoot(dir)); err != nil {
+			return err
+		}
 		q.Private = link.PrivateDir(dir, r.cfg.SessionID)
 	}
 	if p.Params.Kind == api.KindShell && p.Params.Shell != api.NoShell {
@@ -47,6 +54,22 @@ func (r *Runner) isolate(p link.CreateParams, at *place, program string) (err er
 	at.env = withVariables(at.env, r.isolation.Env)
 	if r.network != nil && r.isolation.ProxyAddress != "" {
 		at.env = withVariables(at.env, r.network.variables(r.isolation.ProxyAddress, p.Params.Env))
+	}
+	return nil
+}
+
+// makeOwn makes a directory that only this user can use. Other users may be able to write the directory that
+// it is in, so it must not be theirs, nor a link.
+func makeOwn(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err == nil || !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return &os.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
+		return errors.New(dir + " is not a directory of this user alone; remove it, or change spill_dir")
 	}
 	return nil
 }
