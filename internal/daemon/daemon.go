@@ -157,7 +157,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	defer d.state.Close()
 	d.runtime, err = host.New(host.Config{
 		State: d.state, RuntimeDir: d.config.RuntimeDir, SpillDir: d.spillDir(), RecordDir: d.recordingsDir(),
-		Subreaper: process.BecomeSubreaper(), Reaper: d.reaper, Logger: d.log, Environ: os.Environ(),
+		Subreaper: process.BecomeSubreaper(), Reaper: d.reaper, Logger: d.log, Environ: os.Environ(), Secrets: secrets(d.config),
 	})
 	if err != nil {
 		return err

@@ -218,10 +218,10 @@ func (r *Request) plan(p paths, version int, namespaces uintptr, why error) Plan
 // reachesDaemon says why a session with all files can use the daemon, which starts programs without
 // isolation; empty if it cannot.
 func (r *Request) reachesDaemon(p paths, version int, view bool, noNamespaces string) string {
-	const reason = "the session can reach the daemon, which starts programs without isolation: "
+	const reason = "the session can reach the daemon or its runner, which start programs without isolation: "
 	switch {
 	case !view:
-		return reason + "to hide its socket and its token " + noNamespaces
+		return reason + "to hide their files " + noNamespaces
 	case version == 0:
 		return reason + "through /proc; to refuse that " + noLandlock
 	}

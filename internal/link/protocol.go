@@ -140,6 +140,10 @@ type CreateParams struct {
 	Secrets []string `json:"secrets,omitempty"`
 }
 
+// SecretsVariable is in the environment of a runner whose owner is another daemon, which does not know this
+// machine: the list of Secrets here. Sessions do not see it.
+const SecretsVariable = "TRL_SECRETS"
+
 // PrivateRoot is the directory that contains those of PrivateDir. It belongs to the daemon; spillDir, which
 // other programs and the daemons of other users may use too, does not.
 func PrivateRoot(spillDir string) string {

@@ -89,7 +89,7 @@ func runnerEnv(environ []string) []string {
 	var env []string
 	for _, kv := range environ {
 		key, _, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(key, "SSH_") && key != api.SessionMarker && key != startDirVariable {
+		if !strings.HasPrefix(key, "SSH_") && key != api.SessionMarker && key != startDirVariable && key != link.SecretsVariable {
 			env = append(env, kv)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/confine"
+	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/version"
 )
@@ -108,6 +109,10 @@ func serve(inPlace bool) int {
 	}
 	if inPlace {
 		c.BaseEnv, c.StartDir, c.SpillDir = baseEnv(os.Environ()), os.Getenv(startDirVariable), spillDir(dir)
+		c.Secrets = append(filepath.SplitList(os.Getenv(link.SecretsVariable)), filepath.Dir(dir))
+		if self, err := os.Executable(); err == nil {
+			c.Secrets = append(c.Secrets, self) // the daemon starts it there again, without isolation
+		}
 		keepFromCleaners(dir)
 	}
 	r, err := New(c)

@@ -34,6 +34,8 @@ type Config struct {
 	BaseEnv  map[string]string
 	StartDir string
 	SpillDir string
+	// Secrets are the paths there that isolation hides, beside those of link.CreateParams.
+	Secrets []string
 	// Start starts a process on the thread whose children are watched.
 	Start func(process.Spec) (*process.Process, error)
 	// Exit ends the runner process.

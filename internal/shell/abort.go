@@ -166,7 +166,7 @@ func (in *interrupter) ping() {
 func (s *Shell) sendPing(token string) (file string) {
 	s.pings++
 	file = s.dir.ping(s.pings)
-	if os.WriteFile(file, []byte(s.dialect.ping(s.dir, token)), 0o600) != nil {
+	if writeFile(file, []byte(s.dialect.ping(s.dir, token))) != nil {
 		return ""
 	}
 	s.send("\n" + s.dialect.source(file) + "\n")

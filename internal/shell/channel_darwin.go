@@ -22,7 +22,7 @@ func (c *channel) open(path string, _ bool) (*channel, error) {
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		return nil, fmt.Errorf("make %s: %w", path, err)
 	}
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}

@@ -52,8 +52,8 @@ func openFIFO(path string) (r, w int, err error) {
 	if err = unix.Mkfifo(path, 0o600); err != nil {
 		return -1, -1, &os.PathError{Op: "mkfifo", Path: path, Err: err}
 	}
-	if r, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
-		if w, err = unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
+	if r, err = unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
+		if w, err = unix.Open(path, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err == nil {
 			return r, w, nil
 		}
 		unix.Close(r)

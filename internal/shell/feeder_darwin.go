@@ -42,7 +42,7 @@ func (f *feeder) feed(data []byte) {
 // openWriter opens a FIFO for writing, which waits for a reader.
 func openWriter(path string) (fd int, err error) {
 	for {
-		if fd, err = unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0); err != unix.EINTR {
+		if fd, err = unix.Open(path, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != unix.EINTR {
 			return fd, err
 		}
 	}
@@ -52,7 +52,7 @@ func openWriter(path string) (fd int, err error) {
 // that a feeder that still waits for a reader ends. A feeder that is read by a background job
 // continues.
 func (f *feeder) release() {
-	fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	os.Remove(f.path)
 	if err != nil {
 		return // the path no longer exists, so the feeder's open has failed or succeeded
@@ -119,7 +119,7 @@ func (p *inputPipe) closeWrite() {
 
 // release gives up the FIFO. A background process that still reads it gets the rest first.
 func (p *inputPipe) release(rest [][]byte) {
-	fd, err := unix.Open(p.path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(p.path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	os.Remove(p.path)
 	if err == nil {
 		if !p.waited {

@@ -29,7 +29,7 @@ type feeder struct {
 func newFeeder(path string, data []byte, isolated bool) (*feeder, error) {
 	if isolated {
 		_ = os.Remove(path) // an earlier reader may still hold the old one
-		return &feeder{path: path, read: -1}, os.WriteFile(path, data, 0o600)
+		return &feeder{path: path, read: -1}, writeFile(path, data)
 	}
 	r, w, err := pipe(false, false)
 	if err != nil {
@@ -129,9 +129,9 @@ func (p *inputPipe) closeWrite() {
 	p.read, p.closed = -1, make(chan struct{})
 	go func() {
 		defer close(p.closed)
-		fd, err := unix.Open(p.path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(p.path, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		for err == unix.EINTR {
-			fd, err = unix.Open(p.path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+			fd, err = unix.Open(p.path, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		}
 		if err == nil {
 			unix.Close(fd)
@@ -143,7 +143,7 @@ func (p *inputPipe) closeWrite() {
 // release gives up both ends. A background process that still reads gets the rest first.
 func (p *inputPipe) release(rest [][]byte) {
 	if p.closed != nil { // the shell has perhaps not opened the FIFO
-		if fd, err := unix.Open(p.path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
+		if fd, err := unix.Open(p.path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
 			<-p.closed
 			unix.Close(fd)
 		}

@@ -1,7 +1,10 @@
 package shell
 
 import (
+	"errors"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // makeDir creates the private directory and its files. It may be called again when a command has
@@ -28,7 +31,7 @@ func (s *Shell) makeDir() error {
 		return err
 	}
 	s.lastFile = 0
-	return os.WriteFile(s.dir.dumpFile(), []byte(s.dialect.dump(s.dir)), 0o600)
+	return writeFile(s.dir.dumpFile(), []byte(s.dialect.dump(s.dir)))
 }
 
 // script is a file in the private directory that the shell sources. The file stays open, and its
@@ -40,8 +43,31 @@ type script struct {
 }
 
 func openScript(path string) (script, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := create(path)
 	return script{file: f}, err
+}
+
+// create makes a file in the private directory, or empties it. A process of an isolated session that has
+// all files can put its own there: a link must not lead to a file that is hidden from the session, and a
+// FIFO must not block.
+func create(path string) (*os.File, error) {
+	const flags = os.O_RDWR | os.O_CREATE | os.O_TRUNC | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	f, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, unix.ELOOP) {
+		_ = os.Remove(path)
+		f, err = os.OpenFile(path, flags, 0o600)
+	}
+	return f, err
+}
+
+// writeFile writes a file in the private directory.
+func writeFile(path string, data []byte) error {
+	f, err := create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
 }
 
 // put replaces the script's text; "" removes it.

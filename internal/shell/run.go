@@ -177,7 +177,7 @@ func (r *run) controlText() (string, error) {
 		r.req.stdin, r.oc.feeder = f.path, f
 	}
 	if s.last != 0 && s.lastFile != s.last {
-		if err := os.WriteFile(s.dir.last(), []byte("return "+strconv.Itoa(s.last)+"\n"), 0o600); err != nil {
+		if err := writeFile(s.dir.last(), []byte("return "+strconv.Itoa(s.last)+"\n")); err != nil {
 			return "", err
 		}
 		s.lastFile = s.last

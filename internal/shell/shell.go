@@ -269,7 +269,7 @@ func (s *Shell) ask(text string, deadline time.Time) (status, error) {
 	token := s.token()
 	text += s.dialect.status(s.dir, token) + "\n"
 	if s.dialect.terminal() {
-		if err := os.WriteFile(s.dir.typed(), []byte(text), 0o600); err != nil {
+		if err := writeFile(s.dir.typed(), []byte(text)); err != nil {
 			return status{}, err
 		}
 		text = s.dialect.source(s.dir.typed()) + "\n"

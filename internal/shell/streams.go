@@ -76,12 +76,12 @@ func (f *fifo) open(path string) (err error) {
 		if err := unix.Mkfifo(path, 0o600); err != nil {
 			return err
 		}
-		if f.read, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
+		if f.read, err = unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
 			return err
 		}
 		f.path = path
 	}
-	f.write, err = unix.Open(f.path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	f.write, err = unix.Open(f.path, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	return err
 }
 

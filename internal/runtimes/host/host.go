@@ -43,6 +43,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Environ is the environment of the daemon, in the form of os.Environ.
 	Environ []string
+	// Secrets are the paths that isolation hides from the sessions of other daemons.
+	Secrets []string
 	// Program is the runner to start; empty for the one that belongs to this build.
 	Program string
 }
@@ -60,6 +62,7 @@ type Runtime struct {
 	log        *slog.Logger
 	program    string   // of runners
 	environ    []string // of runners
+	secrets    []string // of runners whose owner is another daemon
 	cgroups    string   // the directory in which runners make their groups; "" without
 	limits     []string // the directories of cgroup v1 in which they make groups with limits
 
@@ -85,7 +88,7 @@ func New(c Config) (*Runtime, error) {
 			Info: api.PlaceInfo{Kind: api.PlaceHost, OS: runtime.GOOS, Arch: runtime.GOARCH},
 			Env:  baseEnv(c.Environ), SpillDir: c.SpillDir, RecordDir: c.RecordDir,
 		},
-		subreaper: c.Subreaper, environ: runnerEnviron(c.Environ),
+		subreaper: c.Subreaper, environ: runnerEnviron(c.Environ), secrets: c.Secrets,
 		runners: map[int]bool{}, older: map[int]bool{},
 	}
 	rt.ctx, rt.stop = context.WithCancel(context.Background())

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -96,6 +97,7 @@ func (r *runner) start() error {
 		// session begins with, as in every other place.
 		spec.Args = append(spec.Args, link.VerbServe)
 		spec.Env = append(spec.Env[:1], r.rt.guestEnviron()...)
+		spec.Env = append(spec.Env, link.SecretsVariable+"="+strings.Join(r.rt.secrets, string(filepath.ListSeparator)))
 		spec.Files = append(spec.Files, files[0]) // where it would report to its starter
 	}
 	r.proc, err = r.rt.Spawn(spec)
