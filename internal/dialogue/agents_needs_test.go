@@ -13,15 +13,19 @@ func TestAgentNeeds(t *testing.T) {
 	env := map[string]string{
 		"ANTHROPIC_BASE_URL": "http://127.0.0.1:4000/x", "OPENAI_BASE_URL": "https://models.example", "CLAUDE_CONFIG_DIR": "/srv/claude", "CODEX_HOME": "relative",
 	}
-	for name, want := range map[string]struct {
+	for _, want := range []struct {
+		agent            string
 		argv             []string
 		writable, notYet string
 		allow            []string
 	}{
-		"claude": {nil, "/srv/claude", "", []string{"api.anthropic.com:443", "127.0.0.1:4000"}},
-		"codex":  {nil, "~/.codex", "relative", []string{"api.openai.com:443", "models.example:443"}},
-		"acp":    {[]string{"opencode", "acp"}, "~/.config/opencode", "", []string{"127.0.0.1:4000", "models.example:443"}},
+		{"claude", nil, "/srv/claude", "", []string{"api.anthropic.com:443", "127.0.0.1:4000"}},
+		{"codex", nil, "~/.codex", "relative", []string{"api.openai.com:443", "models.example:443"}},
+		{"acp", []string{"opencode", "acp"}, "~/.config/opencode", "/srv/claude", []string{"127.0.0.1:4000", "models.example:443"}},
+		{"acp", []string{"claude-code-acp"}, "/srv/claude", "", []string{"api.anthropic.com:443", "127.0.0.1:4000"}},
+		{"acp", []string{"codex-acp"}, "~/.codex", "relative", []string{"api.openai.com:443"}},
 	} {
+		name := want.agent
 		a, err := findAgent(name)
 		if err != nil {
 			t.Fatal(err)

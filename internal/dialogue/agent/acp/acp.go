@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -32,13 +33,14 @@ func (Agent) Command(o agent.Options) ([]string, map[string]string, error) {
 // needs are those of the known programs, by a part of their command.
 var needs = []struct {
 	program string
+	config  string // the variable that names another directory for its configuration
 	api.Isolation
 }{
-	{"gemini", api.Isolation{Writable: []string{"~/.gemini"}, Allow: []string{"generativelanguage.googleapis.com:443", "cloudcode-pa.googleapis.com:443", "oauth2.googleapis.com:443"}}},
-	{"opencode", api.Isolation{Writable: []string{"~/.config/opencode", "~/.local/share/opencode", "~/.local/state/opencode", "~/.cache/opencode", "~/.opencode"}, Allow: []string{"opencode.ai:443", "models.dev:443"}}},
-	{"goose", api.Isolation{Writable: []string{"~/.config/goose", "~/.local/share/goose", "~/.local/state/goose"}}},
-	{"claude", api.Isolation{Writable: []string{"~/.claude", "~/.claude.json"}, Allow: []string{"api.anthropic.com:443"}}},
-	{"codex", api.Isolation{Writable: []string{"~/.codex"}, Allow: []string{"api.openai.com:443", "chatgpt.com:443", "auth.openai.com:443"}}},
+	{"gemini", "", api.Isolation{Writable: []string{"~/.gemini"}, Allow: []string{"generativelanguage.googleapis.com:443", "cloudcode-pa.googleapis.com:443", "oauth2.googleapis.com:443"}}},
+	{"opencode", "", api.Isolation{Writable: []string{"~/.config/opencode", "~/.local/share/opencode", "~/.local/state/opencode", "~/.cache/opencode", "~/.opencode"}, Allow: []string{"opencode.ai:443", "models.dev:443"}}},
+	{"goose", "", api.Isolation{Writable: []string{"~/.config/goose", "~/.local/share/goose", "~/.local/state/goose"}}},
+	{"claude", "CLAUDE_CONFIG_DIR", api.Isolation{Writable: []string{"~/.claude", "~/.claude.json"}, Allow: []string{"api.anthropic.com:443"}}},
+	{"codex", "CODEX_HOME", api.Isolation{Writable: []string{"~/.codex"}, Allow: []string{"api.openai.com:443", "chatgpt.com:443", "auth.openai.com:443"}}},
 }
 
 // Needs implements agent.Agent. It knows a few programs by their names. The services of a program that
@@ -49,6 +51,9 @@ func (Agent) Needs(o agent.Options, getenv func(string) string) api.Isolation {
 	for _, n := range needs {
 		if strings.Contains(command, n.program) {
 			i = i.Over(n.Isolation)
+			if dir := getenv(n.config); path.IsAbs(dir) {
+				i.Writable = append(i.Writable, dir)
+			}
 		}
 	}
 	for _, name := range []string{"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"} {
