@@ -147,6 +147,7 @@ func (x *exchange) metrics() {
 }
 
 // writeUsage writes what the sessions use, measured now. A session that does not answer is missing.
+// The label is the id alone: callers choose the name, which can say for whom they work.
 func writeUsage(p *metrics.Page, stream api.Stream, err error) {
 	if err != nil {
 		return
@@ -169,7 +170,7 @@ func writeUsage(p *metrics.Page, stream api.Stream, err error) {
 	} {
 		p.Family(f.name, f.kind, f.help)
 		for _, u := range push.Sessions {
-			p.Value(f.name, f.value(u), "session_id", u.SessionID, "name", u.Name)
+			p.Value(f.name, f.value(u), "session_id", u.SessionID)
 		}
 	}
 }
