@@ -270,6 +270,23 @@ func TestTokenStaysWithTheDaemon(t *testing.T) {
 	}
 }
 
+// TestMetricsHaveNoNames: callers choose the names of sessions, which must not reach the operator's dashboards.
+func TestMetricsHaveNoNames(t *testing.T) {
+	c := newClient(t, trltest.Start(t, trltest.Args("--http", "127.0.0.1:0")))
+	s := call[api.SessionInfo](c, "session.create", map[string]any{"name": "for-alice"})
+	resp := c.get("/metrics")
+	page, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `trl_session_processes{session_id="` + s.SessionID + `"} `; !strings.Contains(string(page), want) {
+		t.Errorf("no %s in\n%s", want, page)
+	}
+	if strings.Contains(string(page), "for-alice") {
+		t.Errorf("the name is in\n%s", page)
+	}
+}
+
 // TestHTTPOverRestarts: an upgrade keeps the port; a new daemon has the same token.
 func TestHTTPOverRestarts(t *testing.T) {
 	d := trltest.Start(t, trltest.Args("--http", "127.0.0.1:0", "--keep-sessions"), trltest.KeepsProcesses())

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/tests/trltest"
 )
 
 var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
@@ -140,8 +141,9 @@ func TestMakefileIsShortAndExplained(t *testing.T) {
 // TestCIRunsTheCommandOfTheReadme: no hidden steps between a reader and a green run.
 func TestCIRunsTheCommandOfTheReadme(t *testing.T) {
 	const command = "make check"
-	if !slices.ContainsFunc(shBlocks(t, "README.md"), func(b block) bool { return strings.TrimSpace(b.code) == command }) {
-		t.Errorf("README.md: has no block with %q alone", command)
+	blocks, err := trltest.Blocks(read(t, "README.md"))
+	if err != nil || !slices.ContainsFunc(blocks, func(b trltest.Block) bool { return strings.TrimSpace(b.Code) == command }) {
+		t.Errorf("README.md: has no block with %q alone: %v", command, err)
 	}
 	lines := strings.Split(strings.TrimSpace(read(t, ".ci/run")), "\n")
 	if last := lines[len(lines)-1]; last != command {

@@ -2,92 +2,152 @@ package repo_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// block is a fenced block of a document.
-type block struct {
-	line    int    // of the opening fence
-	lang    string // the first word after the fence
-	code    string
-	skipped string // why it is not run: <!-- not run: why --> on the line before
-	output  string // the text block that follows directly, if any
-	checked bool   // whether there is one
+// elsewhere are the pages whose commands need what another test has, and a word of the file that types them.
+var elsewhere = map[string]struct{ file, word string }{
+	"docs/grpc.md":     {"tests/grpc/docs_test.go", "docs/grpc.md"},
+	"docs/http.md":     {"tests/http/docs_test.go", "docs/http.md"},
+	"docs/runtimes.md": {"tests/places/examples_test.go", "docs/runtimes.md"},
+	"examples/":        {"tests/examples/examples_test.go", "trltest.Example("},
 }
 
-var notRun = regexp.MustCompile(`^<!-- not run: (.+) -->$`)
-
-// shBlocks returns the sh blocks of a document, in order. A text block directly
-// after one is what it prints; … stands for anything.
-func shBlocks(t *testing.T, document string) []block {
+// pages returns every document with commands, and which of them are typed by this test.
+func pages(t *testing.T) (all map[string][]trltest.Block, here []string) {
 	t.Helper()
-	var blocks []block
-	var open *block
-	before := ""
-	lastEnd := -10
-	for i, line := range strings.Split(read(t, document), "\n") {
-		switch {
-		case open == nil && strings.HasPrefix(line, "```"):
-			open = &block{line: i + 1, lang: strings.TrimPrefix(line, "```")}
-			if m := notRun.FindStringSubmatch(before); m != nil {
-				open.skipped = m[1]
-			}
-		case open != nil && line == "```":
-			if open.lang == "text" && open.line-lastEnd <= 2 {
-				blocks[len(blocks)-1].output, blocks[len(blocks)-1].checked = open.code, true
-			}
-			if open.lang == "sh" {
-				blocks = append(blocks, *open)
-				lastEnd = i + 1
-			}
-			open = nil
-		case open != nil:
-			open.code += line + "\n"
+	all = map[string][]trltest.Block{}
+	sourceFiles(t, func(file string) {
+		if path.Ext(file) != ".md" {
+			return
 		}
-		before = line
-	}
-	if open != nil {
-		t.Fatalf("%s:%d: block without an end", document, open.line)
-	}
-	return blocks
+		blocks, err := trltest.Blocks(read(t, file))
+		if err != nil {
+			t.Errorf("%s: %s", file, err)
+		}
+		if len(blocks) == 0 {
+			return
+		}
+		all[file] = blocks
+		typed := false
+		for prefix := range elsewhere {
+			typed = typed || strings.HasPrefix(file, prefix)
+		}
+		if !typed && file != "README.md" {
+			here = append(here, file)
+		}
+	})
+	return all, here
 }
 
 // TestReadmeCommandsWork is a reader with an empty home directory who types
 // every sh block of the README into one shell, from top to bottom.
 func TestReadmeCommandsWork(t *testing.T) {
 	needTools(t)
-	dir := t.TempDir()
-	typeBlocks(t, reader{document: "README.md", dir: dir, cwd: root, trl: filepath.Join(root, "bin", "trl"), env: readerEnv(t, dir)})
+	typePage(t, "README.md", root, filepath.Join(root, "bin", "trl"), readerEnv(t))
 }
 
-// TestGuideCommandsWork is such a reader for each guide, who has installed trl and its Python client.
-func TestGuideCommandsWork(t *testing.T) {
+// TestCommandsOfPagesWork is such a reader for each other page, who has installed trl and its Python client.
+func TestCommandsOfPagesWork(t *testing.T) {
 	needTools(t)
 	sdk, err := filepath.Abs(filepath.Join(root, "sdk/python/src"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	trl := trltest.Binary(t)
-	for _, document := range guides(t) {
-		t.Run(filepath.Base(document), func(t *testing.T) {
+	_, here := pages(t)
+	for _, document := range here {
+		t.Run(document, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			env := readerEnv(t, dir)
-			env[0] = strings.Replace(env[0], "PATH=", "PATH="+filepath.Dir(trl)+":", 1)
-			env = append(env, "PYTHONPATH="+sdk, "GORACE=atexit_sleep_ms=0")
-			typeBlocks(t, reader{document: document, dir: dir, cwd: filepath.Join(dir, "home"), trl: trl, env: env})
+			env := readerEnv(t)
+			env["PATH"] = filepath.Dir(trl) + ":" + env["PATH"]
+			env["PYTHONPATH"] = sdk
+			typePage(t, document, env["HOME"], trl, env)
 		})
+	}
+}
+
+// TestCommandsAreTyped checks the pages that other tests type, and the commands that no test runs: these
+// have a reason, and the commands and flags of trl in them exist.
+func TestCommandsAreTyped(t *testing.T) {
+	needTools(t)
+	for page, by := range elsewhere {
+		if !strings.Contains(read(t, by.file), by.word) {
+			t.Errorf("%s: does not type the commands of %s", by.file, page)
+		}
+	}
+	places := read(t, "tests/places/places_test.go")
+	for _, section := range strings.Split(read(t, "docs/runtimes.md"), "\n## ")[1:] {
+		heading, text, _ := strings.Cut(section, "\n")
+		blocks, err := trltest.Blocks(text)
+		if err != nil {
+			t.Errorf("docs/runtimes.md, %s: %s", heading, err)
+		}
+		typed := strings.Contains(places, fmt.Sprintf("section: %q", heading))
+		if !typed && slices.ContainsFunc(blocks, func(b trltest.Block) bool { return b.NotRun == "" }) {
+			t.Errorf("docs/runtimes.md: tests/places does not type the commands of the section %q", heading)
+		}
+	}
+	all, _ := pages(t)
+	help := map[string]string{}
+	for file, blocks := range all {
+		for _, b := range blocks {
+			if b.NotRun == "" {
+				continue
+			}
+			t.Logf("%s:%d: not run: %s", file, b.Line, b.NotRun)
+			for line := range strings.Lines(b.Code) {
+				checkCommand(t, fmt.Sprintf("%s:%d", file, b.Line), line, help)
+			}
+		}
+	}
+}
+
+var (
+	quotedText = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+	flagName   = regexp.MustCompile(`^--?[a-zA-Z][a-z-]*`)
+)
+
+// checkCommand compares the flags of a line such as `trl new -t name` with the help of its command.
+func checkCommand(t *testing.T, where, line string, help map[string]string) {
+	t.Helper()
+	line, _, _ = strings.Cut(quotedText.ReplaceAllString(line, "x"), "#")
+	words := strings.Fields(line)
+	if len(words) < 2 || words[0] != "trl" {
+		return
+	}
+	helpOf := func(words ...string) string {
+		command := strings.Join(words, " ")
+		if _, ok := help[command]; !ok {
+			out, err := exec.Command(trltest.Binary(t), append([]string{"help"}, words...)...).CombinedOutput()
+			if err != nil {
+				t.Errorf("%s: trl %s: %s\n%s", where, command, err, out)
+			}
+			help[command] = string(out)
+		}
+		return help[command]
+	}
+	text := helpOf(words[1])
+	if len(words) > 2 && regexp.MustCompile(`(?m)^  `+regexp.QuoteMeta(words[2])+` `).MatchString(text) {
+		text = helpOf(words[1], words[2])
+	}
+	for _, word := range words[2:] {
+		if word == "--" {
+			break
+		}
+		if flag := flagName.FindString(word); flag != "" && !regexp.MustCompile(`(?m)(^|[ ,])`+flag+`([ ,=]|$)`).MatchString(text) {
+			t.Errorf("%s: %s: %s has no such flag", where, strings.TrimSpace(line), flag)
+		}
 	}
 }
 
@@ -97,7 +157,7 @@ func needTools(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs TRL")
 	}
-	for _, tool := range []string{"bash", "make", "python3", "go"} {
+	for _, tool := range []string{"bash", "curl", "git", "go", "make", "python3"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			if os.Getenv("CI") != "" {
 				t.Fatal(err)
@@ -107,107 +167,49 @@ func needTools(t *testing.T) {
 	}
 }
 
-// guides are the documents, besides the README, whose commands a reader can type from top to bottom.
-func guides(t *testing.T) []string {
+// typePage is a reader who types the commands of a document, beginning in the directory cwd.
+func typePage(t *testing.T, document, cwd, trl string, env map[string]string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "docs/guides/*.md"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+	var list []string
+	for key, value := range env {
+		list = append(list, key+"="+value)
 	}
-	list := []string{"docs/quickstart.md", "docs/concepts.md", "docs/coming-from.md", "docs/troubleshooting.md"}
-	for _, file := range files {
-		list = append(list, "docs/guides/"+filepath.Base(file))
-	}
-	return list
+	t.Cleanup(func() { stopDaemon(t, trl, list, "HOME="+env["HOME"]) })
+	trltest.Reader{Dir: cwd, Env: list}.Type(t, document, read(t, document))
 }
 
-// reader is a person who tries a document out.
-type reader struct {
-	document string
-	dir      string // of the reader's files
-	cwd      string // where the reader begins
-	trl      string // the program
-	env      []string
-}
-
-// typeBlocks types the sh blocks of a document into one shell, from top to bottom.
-func typeBlocks(t *testing.T, r reader) {
+// readerEnv is the environment of a fresh user who has the go command and its caches, and a coding agent.
+func readerEnv(t *testing.T) map[string]string {
 	t.Helper()
-	t.Cleanup(func() { stopDaemon(t, r) })
-	document, dir := r.document, r.dir
-	var script strings.Builder
-	script.WriteString("set -eu\n")
-	blocks := shBlocks(t, document)
-	for i, b := range blocks {
-		if b.skipped == "" {
-			fmt.Fprintf(&script, "exec >%s 2>&1\n%s", outputFile(dir, i), b.code)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	// A file, not stdin: a command that reads its input must not eat the rest.
-	file := filepath.Join(dir, "script")
-	if err := os.WriteFile(file, []byte(script.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", file)
-	cmd.Dir, cmd.Env = r.cwd, r.env
-	scriptErr := cmd.Run()
-
-	last := -1
-	for i, b := range blocks {
-		out, err := os.ReadFile(outputFile(dir, i))
-		if err != nil {
-			continue
-		}
-		last = i
-		if b.checked && !matches(b.output, string(out)) {
-			t.Errorf("%s:%d: printed\n%s\nthe document says\n%s", document, b.line, out, b.output)
-		}
-	}
-	if scriptErr != nil {
-		out, _ := os.ReadFile(outputFile(dir, last))
-		t.Fatalf("%s:%d: %s\n%s\nprinted\n%s", document, blocks[max(last, 0)].line, scriptErr, blocks[max(last, 0)].code, out)
-	}
-}
-
-func outputFile(dir string, i int) string { return filepath.Join(dir, "out."+strconv.Itoa(i)) }
-
-// readerEnv is the environment of a fresh user who has the go command and its caches.
-func readerEnv(t *testing.T, dir string) []string {
-	t.Helper()
-	env := []string{"PATH=" + trltest.AgentPath(t), "LANG=C.UTF-8"} // the reader has a coding agent
+	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"home": 0o755, "run": 0o700, "tmp": 0o755} {
 		if err := os.Mkdir(filepath.Join(dir, name), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
-	env = append(env, "HOME="+filepath.Join(dir, "home"), "TMPDIR="+filepath.Join(dir, "tmp"),
-		"TRL_SOCKET_PATH="+filepath.Join(dir, "run", "trl.sock"), "TRL_RUNTIME_DIR="+filepath.Join(dir, "run"))
+	run := filepath.Join(dir, "run")
+	env := map[string]string{
+		"PATH": trltest.AgentPath(t), "LANG": "C.UTF-8", "HOME": filepath.Join(dir, "home"), "TMPDIR": filepath.Join(dir, "tmp"),
+		"TRL_SOCKET_PATH": filepath.Join(run, "trl.sock"), "TRL_RUNTIME_DIR": run,
+	}
 	for _, key := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN"} {
 		out, err := exec.Command("go", "env", key).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		env = append(env, key+"="+strings.TrimSpace(string(out)))
+		env[key] = strings.TrimSpace(string(out))
 	}
 	return env
 }
 
 // stopDaemon ends the daemon that the commands started, and proves that neither
 // it nor any session left a process behind.
-func stopDaemon(t *testing.T, r reader) {
+func stopDaemon(t *testing.T, trl string, env []string, home string) {
 	t.Helper()
-	stop := exec.Command(r.trl, "stop")
-	stop.Env = r.env
+	stop := exec.Command(trl, "stop")
+	stop.Env = env
 	if out, err := stop.CombinedOutput(); err != nil {
 		t.Logf("trl stop: %s\n%s", err, out)
-	}
-	var home string
-	for _, kv := range r.env {
-		if strings.HasPrefix(kv, "HOME=") {
-			home = kv
-		}
 	}
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ") // none on macOS
 	for _, file := range environs {
@@ -217,37 +219,5 @@ func stopDaemon(t *testing.T, r reader) {
 		}
 		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
 		t.Errorf("%s: still runs after trl stop: %q", filepath.Dir(file), cmdline)
-	}
-}
-
-// matches compares output with what a document shows; … stands for anything,
-// also over several lines.
-func matches(shown, printed string) bool {
-	var pattern strings.Builder
-	for i, part := range strings.Split(strings.TrimSpace(shown), "…") {
-		if i > 0 {
-			pattern.WriteString("(?s:.*)")
-		}
-		pattern.WriteString(regexp.QuoteMeta(part))
-	}
-	return regexp.MustCompile(`\A` + pattern.String() + `\z`).MatchString(strings.TrimSpace(printed))
-}
-
-func TestMatches(t *testing.T) {
-	for _, c := range []struct {
-		shown, printed string
-		want           bool
-	}{
-		{"hello", "hello\n", true},
-		{"hello", "hello\nhello\n", false},
-		{"a … c", "a b c", true},
-		{"a\n…\nc", "a\n1\n2\nc", true},
-		{"a … c", "a b d", false},
-		{"1.5 (x)", "1.5 (x)", true},
-		{"1.5", "1x5", false},
-	} {
-		if got := matches(c.shown, c.printed); got != c.want {
-			t.Errorf("matches(%q, %q) = %v", c.shown, c.printed, got)
-		}
 	}
 }

@@ -1,12 +1,14 @@
 package repo_test
 
 import (
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/version"
 )
 
@@ -35,5 +37,24 @@ func TestVersionHasOnePlace(t *testing.T) {
 	}
 	if !strings.Contains(read(t, "Makefile"), source) {
 		t.Errorf("Makefile: does not read the version from %s", source)
+	}
+}
+
+// TestBadgesAreTrue compares the line below the title of the README with the sources of its claims.
+func TestBadgesAreTrue(t *testing.T) {
+	_, line, _ := strings.Cut(read(t, "README.md"), "\n\n")
+	line, _, _ = strings.Cut(line, "\n\n")
+	licence, _, _ := strings.Cut(read(t, "LICENSE"), "\n")
+	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "go.mod"))[1]
+	for _, want := range []string{
+		"[" + licence + "](LICENSE)", "[Go " + language + "](go.mod)", fmt.Sprintf("[API version %d](docs/api.md)", api.Version),
+	} {
+		if !strings.Contains(line, want) {
+			t.Errorf("README.md: %s: does not say %s", line, want)
+		}
+	}
+	const platforms = `{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}`
+	if !strings.Contains(line, "[Linux and macOS, amd64 and arm64]") || !strings.Contains(read(t, "tools/release/main.go"), platforms) {
+		t.Errorf("README.md: %s: tools/release/main.go has other platforms", line)
 	}
 }

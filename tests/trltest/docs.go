@@ -7,21 +7,87 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// Page runs every sh block of a document in one bash, from top to bottom, and compares
-// what each prints with the text block behind it; … stands for anything. A block behind
-// the line <!-- not run: why --> is left out. The reader has a home directory of their
+// NotRun are the reasons for which commands of a page are not run: <!-- not run: REASON --> on a line
+// before the block.
+var NotRun = []string{
+	"needs Docker",
+	"needs a cluster",
+	"needs a person at a terminal",
+	"needs a published release",
+	"needs another machine",
+	"needs another program",
+	"needs systemd",
+	"needs the network",
+	"never ends",
+	"runs the tests",
+	"starts a daemon of its own",
+}
+
+// Block is an sh block of a page.
+type Block struct {
+	Line int // of its fence
+	// Given are commands before it that the page does not show, because they only make what the reader
+	// has: <!-- given: COMMAND --> on a line before the block.
+	Given   string
+	Code    string
+	Shown   string // the text block directly behind it: what it prints; … stands for anything
+	Checked bool   // whether there is one
+	NotRun  string // why it is not run
+}
+
+var aboutCommands = regexp.MustCompile(`^<!-- (given|not run): (.+) -->$`)
+
+// Blocks returns the sh blocks of a page.
+func Blocks(page string) ([]Block, error) {
+	var blocks []Block
+	var next Block
+	lang, text, last := "", "", -10
+	for i, line := range strings.Split(page, "\n") {
+		comment := aboutCommands.FindStringSubmatch(line)
+		switch {
+		case lang == "" && strings.HasPrefix(line, "```"):
+			lang, text, next.Line = line[3:]+" ", "", i+1
+		case lang != "" && line == "```":
+			switch {
+			case lang == "sh ":
+				next.Code, last = text, i
+				blocks = append(blocks, next)
+			case next.NotRun != "" || next.Given != "":
+				return nil, fmt.Errorf("line %d: a comment about commands is before a block without any", next.Line)
+			case lang == "text " && next.Line == last+2:
+				blocks[len(blocks)-1].Shown, blocks[len(blocks)-1].Checked = strings.TrimSpace(text), true
+			}
+			lang, next = "", Block{}
+		case lang != "":
+			text += line + "\n"
+		case comment != nil && comment[1] == "given":
+			next.Given += comment[2] + "\n"
+		case comment != nil:
+			next.NotRun = comment[2]
+			if !slices.Contains(NotRun, next.NotRun) {
+				return nil, fmt.Errorf("line %d: not run: %q is none of the reasons %q", i+1, next.NotRun, NotRun)
+			}
+		case next.NotRun != "" || next.Given != "":
+			return nil, fmt.Errorf("line %d: a comment about commands is not directly before a block", i+1)
+		}
+	}
+	if lang != "" {
+		return nil, fmt.Errorf("line %d: block without an end", next.Line)
+	}
+	return blocks, nil
+}
+
+// Page types every sh block of a document into one bash, from top to bottom, and compares
+// what each prints with the text block behind it. The reader has a home directory of their
 // own with the token of a daemon, trl in their path, and finds replaced what the
 // Replacer says.
 func Page(t *testing.T, file, token string, replaced *strings.Replacer) {
 	t.Helper()
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	state, bin := filepath.Join(dir, ".local", "state", "trl"), filepath.Join(dir, "bin")
 	for _, d := range []string{state, bin} {
@@ -35,26 +101,18 @@ func Page(t *testing.T, file, token string, replaced *strings.Replacer) {
 	if err := os.Symlink(Binary(t), filepath.Join(bin, "trl")); err != nil {
 		t.Fatal(err)
 	}
-	blocks := blocksOf(replaced.Replace(string(page)))
-	reader{env: []string{"HOME=" + dir, "PATH=" + bin + ":" + os.Getenv("PATH")}}.run(t, filepath.Base(file), blocks)
-	if len(blocks) < 2 {
-		t.Errorf("%d blocks", len(blocks))
-	}
+	Reader{Env: []string{"HOME=" + dir, "PATH=" + bin + ":" + os.Getenv("PATH")}}.Type(t, file, replaced.Replace(read(t, file)))
 }
 
 // Section does the same with the blocks of one section of a document, for a reader with that environment.
 func Section(t *testing.T, file, heading string, replaced *strings.Replacer, env ...string) {
 	t.Helper()
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(page), "\n## "+heading+"\n")
+	_, section, found := strings.Cut(read(t, file), "\n## "+heading+"\n")
 	if !found {
 		t.Fatalf("%s has no section %q", file, heading)
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
-	reader{env: env}.run(t, heading, blocksOf(replaced.Replace(section)))
+	Reader{Env: env}.Type(t, heading, replaced.Replace(section))
 }
 
 // Example does the same with the README of a folder of examples, in that folder, for a reader who has
@@ -70,10 +128,7 @@ func Example(t *testing.T, name string, replaced *strings.Replacer, env ...strin
 		t.Fatal(err)
 	}
 	dir := filepath.Join(root, "examples", name)
-	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := read(t, filepath.Join(dir, "README.md"))
 	if _, err := os.Stat(filepath.Join(dir, "main.go")); err != nil {
 		there := t.TempDir()
 		if err := os.Symlink(filepath.Join(root, "sdk"), filepath.Join(there, "sdk")); err != nil {
@@ -85,84 +140,71 @@ func Example(t *testing.T, name string, replaced *strings.Replacer, env ...strin
 		}
 		dir = copied
 	}
-	reader{dir: dir, env: append(os.Environ(), env...)}.run(t, name, blocksOf(replaced.Replace(string(page))))
+	Reader{Dir: dir, Env: append(os.Environ(), env...)}.Type(t, name, replaced.Replace(page))
 }
 
-// reader is a person who runs the blocks of a page.
-type reader struct {
-	dir string // the working directory; empty for that of the test
-	env []string
-}
-
-// run runs blocks in one bash.
-func (r reader) run(t *testing.T, name string, blocks []block) {
+func read(t *testing.T, file string) string {
 	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Reader is a person who types the commands of a page.
+type Reader struct {
+	Dir string // the working directory; empty for that of the test
+	Env []string
+}
+
+// Type types the sh blocks of a page into one bash, and prints which of them it leaves out, and why.
+func (r Reader) Type(t *testing.T, name, page string) {
+	t.Helper()
+	blocks, err := Blocks(page)
+	if err != nil {
+		t.Fatalf("%s: %s", name, err)
+	}
 	dir := t.TempDir()
 	var script strings.Builder
 	script.WriteString("set -eu\n")
 	for i, b := range blocks {
-		fmt.Fprintf(&script, "exec >%s/%d 2>&1\n%s", dir, i, b.code)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", "-c", script.String())
-	cmd.Dir, cmd.Env = r.dir, append(r.env, "GORACE=atexit_sleep_ms=0")
-	failed := cmd.Run()
-	printed := 0
-	for i, b := range blocks {
-		out, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(i)))
-		if err != nil {
-			t.Errorf("line %d was not reached", b.line)
+		if b.NotRun != "" {
+			t.Logf("%s, line %d: not run: %s", name, b.Line, b.NotRun)
 			continue
 		}
-		printed += len(out)
+		fmt.Fprintf(&script, "exec >%s/%d 2>&1\n%sexec >%s/%d 2>&1\n%s", dir, i, b.Given, dir, i, b.Code)
+	}
+	// A file, not stdin: a command that reads its input must not eat the rest.
+	file := filepath.Join(dir, "script")
+	if err := os.WriteFile(file, []byte(script.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", file)
+	cmd.Dir, cmd.Env = r.Dir, append(r.Env, "GORACE=atexit_sleep_ms=0")
+	failed := cmd.Run()
+	for i, b := range blocks {
+		if b.NotRun != "" {
+			continue
+		}
+		out, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(i)))
+		if err != nil {
+			t.Errorf("%s, line %d: was not reached", name, b.Line)
+			break
+		}
 		// curl prints a body without a line end as it is, and headers with CR.
 		got := strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(string(out), "\r", ""), "}{", "}\n{"))
-		if !matches(b.shown, got) {
-			t.Errorf("%s, line %d: printed\n%s\nthe page says\n%s", name, b.line, got, b.shown)
+		if b.Checked && !matches(b.Shown, got) {
+			t.Errorf("%s, line %d: printed\n%s\nthe page says\n%s", name, b.Line, got, b.Shown)
+		} else if _, err := os.Stat(filepath.Join(dir, fmt.Sprint(i+1))); failed != nil && err != nil {
+			t.Logf("%s, line %d:\n%sprinted\n%s", name, b.Line, b.Given+b.Code, tail(got, 4000))
 		}
 	}
-	if failed != nil || printed == 0 {
-		t.Errorf("%s: %d blocks: %v", name, len(blocks), failed)
+	if failed != nil {
+		t.Errorf("%s: %v", name, failed)
 	}
-}
-
-type block struct {
-	line        int
-	code, shown string
-}
-
-// blocksOf returns the sh blocks of a page that must run, with the text blocks after them.
-func blocksOf(page string) []block {
-	var blocks []block
-	before, lang, skipped, text, last := "", "", false, "", -10
-	for i, line := range strings.Split(page, "\n") {
-		switch {
-		case lang == "" && strings.HasPrefix(line, "```"):
-			lang, text = line[3:], ""
-			if lang == "sh" {
-				skipped = strings.HasPrefix(before, "<!-- not run: ")
-				if !skipped {
-					blocks = append(blocks, block{line: i + 1})
-				}
-			}
-			if lang == "text" && last != i-1 { // it shows something else
-				lang = "other"
-			}
-		case lang != "" && line == "```":
-			switch n := len(blocks) - 1; {
-			case lang == "sh" && !skipped:
-				blocks[n].code, last = text, i
-			case lang == "text":
-				blocks[n].shown = strings.TrimSpace(text)
-			}
-			lang = ""
-		case lang != "":
-			text += line + "\n"
-		}
-		before = line
-	}
-	return blocks
 }
 
 func matches(shown, printed string) bool {
