@@ -47,7 +47,8 @@ build: $(EMBEDDED) ## bin/trl (static) and bin/trl-runner; EMBED=all for places 
 $(EMBED_DIR)/%.gz: FORCE
 	@mkdir -p $(EMBED_DIR) build
 	GOOS=$(word 3,$(subst -, ,$*)) GOARCH=$(word 4,$(subst -, ,$*)) $(GOBUILD) -o build/$* ./cmd/trl-$(word 2,$(subst -, ,$*))
-	@gzip -9nc build/$* >build/$*.gz
+	@# -9 takes three times as long for 0.7 % less; releases use it.
+	@gzip -6nc build/$* >build/$*.gz
 	@cmp -s build/$*.gz $@ || cp build/$*.gz $@
 
 quick: build ## for daily work: vet and the tests of api, client and internal, without the race detector
