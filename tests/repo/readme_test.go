@@ -78,7 +78,7 @@ func TestCommandsOfPagesWork(t *testing.T) {
 }
 
 // TestCommandsAreTyped checks the pages that other tests type, and the commands that no test runs: these
-// have a reason, and the commands and flags of trl in them exist.
+// have a reason, and the commands and flags of trl in them exist, as do those inside paragraphs.
 func TestCommandsAreTyped(t *testing.T) {
 	needTools(t)
 	for page, by := range elsewhere {
@@ -98,8 +98,16 @@ func TestCommandsAreTyped(t *testing.T) {
 			t.Errorf("docs/runtimes.md: tests/places does not type the commands of the section %q", heading)
 		}
 	}
-	all, _ := pages(t)
 	help := map[string]string{}
+	sourceFiles(t, func(file string) {
+		if path.Ext(file) != ".md" {
+			return
+		}
+		for _, m := range inText.FindAllStringSubmatch(read(t, file), -1) {
+			checkCommand(t, file, m[1], help)
+		}
+	})
+	all, _ := pages(t)
 	for file, blocks := range all {
 		for _, b := range blocks {
 			if b.NotRun == "" {
@@ -114,6 +122,7 @@ func TestCommandsAreTyped(t *testing.T) {
 }
 
 var (
+	inText     = regexp.MustCompile("[^`]`(trl [a-z][^`]*)`[^`]")
 	quotedText = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 	flagName   = regexp.MustCompile(`^--?[a-zA-Z][a-z-]*`)
 )
