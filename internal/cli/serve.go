@@ -26,7 +26,7 @@ func (a *app) serveCommand() *cobra.Command {
 		GroupID: groupDaemon,
 		Short:   "Run the daemon in the foreground",
 		Long: `Run the daemon in the foreground. SIGTERM or Ctrl-C ends it, and all its sessions
-with every process in them. Its log goes to stderr.
+with every process in them, unless keep_sessions is set. Its log goes to stderr.
 
 You seldom need this: other commands start a daemon in the background if none runs. Such
 a daemon exits after 5 minutes without sessions and callers, and logs to trl.log in the
