@@ -8,7 +8,7 @@ PREFIX    ?= /usr/local
 FUZZTIME  ?= 30s
 TESTFLAGS ?= -race -p 2 -timeout 20m
 PKG       ?= ./...
-WEB_TESTS ?= dist window harness login sessions log dialogue share
+WEB_TESTS ?= dist window harness login sessions log dialogue share recording terminal docs
 
 STAMP     := -X github.com/trl-dev/trl/internal/version.Version=$(VERSION)
 GOBUILD   := CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $(STAMP)"

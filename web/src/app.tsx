@@ -4,10 +4,10 @@ import { render } from 'preact';
 import { kickAll } from './net/conn.js';
 import { logIn, me, refreshMe, shared } from './net/login.js';
 import { dialogueCount, waiting } from './net/dialogues.js';
-import { control, epoch, mayWrite, sessionCount, start } from './net/sessions.js';
+import { control, epoch, mayWrite, onConnect, sessionCount, start } from './net/sessions.js';
 import { Empty, Questions, Toasts } from './ui/parts.js';
 import { Keys, overlay, Palette, shortcuts } from './ui/palette.js';
-import { isDark, prefer } from './ui/prefs.js';
+import { isDark, label, prefer } from './ui/prefs.js';
 import { href, route } from './ui/route.js';
 import { DaemonPage } from './views/daemon.js';
 import { DialoguePage } from './views/dialogue.js';
@@ -16,6 +16,8 @@ import { EventsPage } from './views/events.js';
 import { InspectorPage } from './views/inspector.js';
 import { LogPage } from './views/log.js';
 import { LoginPage } from './views/login.js';
+import { PlayerPage } from './views/player.js';
+import { RecordingsPage } from './views/recordings.js';
 import { InboxPage } from './views/requests.js';
 import { SessionPage } from './views/session.js';
 import { NewSession, SessionsPage } from './views/sessions.js';
@@ -36,6 +38,9 @@ async function boot(): Promise<void> {
   }
   if (me.value) begin();
 }
+
+// Others see this name when they ask who answered or changed something.
+onConnect((c) => c.call('system.hello', { label: label() }).then(() => undefined, () => undefined));
 
 let begun = false;
 function begin(): void {
@@ -86,6 +91,8 @@ function View() {
     case 'x': return path[1] ? <LogPage key={path[1]} id={path[1]} /> : <SessionsPage />;
     case 'settings': return <SettingsPage />;
     case 'inbox': return <InboxPage />;
+    case 'recordings': return <RecordingsPage />;
+    case 'r': return path[1] ? <PlayerPage key={path[1]} id={path[1]} /> : <RecordingsPage />;
     case 'events': return <EventsPage />;
     case 'daemon': return <DaemonPage />;
     case 'd': return !path[1] ? <DialoguesPage /> : path[2] === 'raw' ? <InspectorPage key={path[1]} id={path[1]} /> : <DialoguePage key={path[1]} id={path[1]} item={path[2] === 'i' ? path[3] : undefined} />;
@@ -119,6 +126,7 @@ function App() {
           <a href="#/" aria-current={at === undefined || at === 's' || at === 'x' ? 'page' : undefined}>Sessions <span class="count">{sessionCount.value}</span></a>
           <a href="#/d" aria-current={at === 'd' ? 'page' : undefined}>Dialogues <span class="count">{dialogueCount.value}</span></a>
           <a href="#/inbox" aria-current={at === 'inbox' ? 'page' : undefined}>Inbox {asks > 0 && <span class="count asks">{asks}<span class="hidden"> {asks === 1 ? 'request waits' : 'requests wait'}</span></span>}</a>
+          <a class="wide-only" href="#/recordings" aria-current={at === 'recordings' || at === 'r' ? 'page' : undefined}>Recordings</a>
           <a class="wide-only" href="#/events" aria-current={at === 'events' ? 'page' : undefined}>Events</a>
           <a class="wide-only" href="#/daemon" aria-current={at === 'daemon' ? 'page' : undefined}>Health</a>
           <a href="#/settings" aria-current={at === 'settings' ? 'page' : undefined}>Settings</a>

@@ -213,8 +213,32 @@ test('permissions: allow, always, deny with a reason, edited input, deny and sto
   await send(p, 'ask Bash elsewhere');
   await p.waitForSelector('.ask');
   d.trl('dialogue', 'respond', 'permit', 'allow');
-  await p.waitForSelector('.toast:has-text("by another client")');
+  await p.waitForSelector('.toast:has-text("Allowed by cli@")');
   await until('the card closes', async () => (await p.$$('.ask')).length === 0);
+  await idle(id);
+  await p.click('.tool:has-text("elsewhere") .fold');
+  await p.waitForSelector('.decided:has-text("Allowed by cli@")');
+  // The page has told the daemon its name, and tells a new one.
+  const last = () => d.call('dialogue.transcript', { dialogue_id: id }).requests.at(-1).answered_by;
+  const allow = async (n) => {
+    await send(p, `ask Bash named${n}`);
+    await p.click('.ask .allow');
+    await until('the card closes', async () => (await p.$$('.ask')).length === 0);
+    await idle(id);
+    return last();
+  };
+  const by = await allow(1);
+  assert.equal(by.transport, 'websocket');
+  assert.match(by.label, /^Chrome \d+ on Linux$/);
+  await p.goto(`${d.base}/#/settings`);
+  await p.fill('text=Name of this browser', 'desk of Ada');
+  await p.keyboard.press('Tab');
+  await p.goto(`${d.base}/#/d/${id}`);
+  await p.waitForSelector('#composer');
+  assert.equal((await allow(2)).label, 'desk of Ada');
+  await p.reload();
+  await p.waitForSelector('#composer');
+  assert.equal((await allow(3)).label, 'desk of Ada');
   await end(p, id);
 });
 

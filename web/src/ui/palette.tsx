@@ -20,6 +20,7 @@ function actions(): Action[] {
     { name: 'Sessions', hint: 'g s', run: () => go() },
     { name: 'Dialogues', hint: 'g d', run: () => go('d') },
     { name: 'Inbox', hint: waiting.value.length ? `${waiting.value.length} wait · g i` : 'g i', run: () => go('inbox') },
+    { name: 'Recordings', hint: 'g p', run: () => go('recordings') },
     { name: 'Events', hint: 'g e', run: () => go('events') },
     { name: 'Health of the daemon', hint: 'g h', run: () => go('daemon') },
     { name: 'Settings and logins', hint: 'g ,', run: () => go('settings') },
@@ -70,9 +71,9 @@ export function Palette() {
 }
 
 const table: [string, string][] = [
-  ['Ctrl+K', 'command palette (Ctrl+Alt+K in a terminal)'], ['/', 'filter or search here'], ['g s', 'sessions'], ['g d', 'dialogues'], ['g i', 'inbox'], ['g e', 'events'], ['g h', 'health'], ['g ,', 'settings'], ['j k ↑ ↓', 'move in the list'], ['Enter o', 'open'],
+  ['Ctrl+K', 'command palette (Ctrl+Alt+K in a terminal)'], ['/', 'filter or search here'], ['g s', 'sessions'], ['g d', 'dialogues'], ['g i', 'inbox'], ['g p', 'recordings'], ['g e', 'events'], ['g h', 'health'], ['g ,', 'settings'], ['j k ↑ ↓', 'move in the list'], ['Enter o', 'open'],
   ['r', 'rename the session'], ['K', 'end the session'], ['c', 'new session'], ['[ ]', 'previous, next session'], ['Ctrl+Alt+← or Esc', 'leave the terminal'], ['Ctrl+Alt+F', 'find in the terminal'],
-  ['Ctrl+Alt+R', 'screen reader mode'], ['Ctrl+Alt+S', 'take the size'], ['Ctrl+Shift+C / V', 'copy, paste'], ['g r', 'the open request'], ['y a n e', 'allow, always, deny, edit the request that has the focus'], ['.', 'interrupt the agent'], ['m', 'write a message'], ['u U', 'unfold a tool call, all'], ['i', 'Stream Inspector at this item'], ['f End', 'newest item'], ['?', 'this list'],
+  ['Ctrl+Alt+R', 'screen reader mode'], ['Ctrl+Alt+S', 'take the size'], ['Ctrl+Shift+C / V', 'copy, paste'], ['g r', 'the open request'], ['y a n e', 'allow, always, deny, edit the request that has the focus'], ['.', 'interrupt the agent'], ['m', 'write a message'], ['u U', 'unfold a tool call, all'], ['i', 'Stream Inspector at this item'], ['f End', 'newest item'], ['Space ← → < > 0-9', 'recordings: play or pause, 5 s back or on, slower, faster, tenths'], ['?', 'this list'],
 ];
 
 export function Keys() {
@@ -97,7 +98,7 @@ export function shortcuts(e: KeyboardEvent): void {
   const after = Date.now() - prefix < 1500 ? 'g' : '';
   prefix = 0;
   const run: Record<string, () => void> = {
-    gs: () => go(), gd: () => go('d'), gi: () => go('inbox'), ge: () => go('events'), gh: () => go('daemon'), 'g,': () => go('settings'), gr: () => document.querySelector<HTMLElement>('.ask')?.focus(), '.': interruptHere, '?': () => (overlay.value = 'keys'), c: () => { if (!mayWrite.value) return; if (route.value.path[0] === 'd') starting.value = true; else creating.value = 'shell'; },
+    gs: () => go(), gd: () => go('d'), gi: () => go('inbox'), gp: () => go('recordings'), ge: () => go('events'), gh: () => go('daemon'), 'g,': () => go('settings'), gr: () => document.querySelector<HTMLElement>('.ask')?.focus(), '.': interruptHere, '?': () => (overlay.value = 'keys'), c: () => { if (!mayWrite.value) return; if (route.value.path[0] === 'd') starting.value = true; else creating.value = 'shell'; },
     '/': () => document.querySelector<HTMLInputElement>('input.filter')?.focus(), '[': () => step(-1), ']': () => step(1), g: () => (prefix = Date.now()),
   };
   const f = run[after + e.key];

@@ -64,7 +64,7 @@ function Talk({ d, item }: { d: DialogueInfo; item: string | undefined }) {
   const ended = d.state === 'ended';
 
   useEffect(() => {
-    t.closed = (r) => { if (!answered.has(id + r.request_id)) toast(decided(r) + (r.how === 'answered' && r.by === 'client' ? ' by another client' : '') + `: ${plain(r.tool ?? r.kind)}`); };
+    t.closed = (r) => { if (!answered.has(id + r.request_id)) toast(decided(r) + (r.how === 'answered' && r.by === 'client' && !r.answered_by ? ' by another client' : '') + `: ${plain(r.tool ?? r.kind)}`); };
     t.ended = () => (spoken.value = 'The turn has ended.');
     const look = () => void t.follow(0).catch(() => undefined); // as a reader, or as a hidden page
     document.addEventListener('visibilitychange', look);

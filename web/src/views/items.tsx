@@ -1,7 +1,7 @@
 // The items of a transcript: messages, thoughts, plans, tool calls and what is below them.
 import { computed, signal } from '@preact/signals';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { DialogueItem, DialoguePart, DialogueRequest, DialogueTurn } from '../../../sdk/typescript/src/types.js';
+import type { DialogueAnswerer, DialogueItem, DialoguePart, DialogueRequest, DialogueTurn } from '../../../sdk/typescript/src/types.js';
 import { shared } from '../net/login.js';
 import type { Transcript } from '../net/transcript.js';
 import { Ansi } from '../ui/ansi.js';
@@ -286,8 +286,13 @@ function Nested({ t, id }: { t: Transcript; id: string }) {
   );
 }
 
+const transports: Record<string, string> = { socket: 'a program on this machine', http: 'a program over HTTP', websocket: 'a browser', grpc: 'a program over gRPC', mcp: 'an MCP client', stdio: 'a program over stdio' };
+
+/** The client that answered, in its own words where it has said them. */
+function who(by: DialogueAnswerer): string { return plain(by.label || transports[by.transport] || by.transport); }
+
 export function decided(r: DialogueRequest): string {
-  const by = r.by === 'policy' ? ' by the policy' : r.by === 'agent' ? ' by the agent' : '';
+  const by = r.by === 'policy' ? ' by the policy' : r.by === 'agent' ? ' by the agent' : r.answered_by ? ` by ${who(r.answered_by)}` : '';
   if (r.how === 'answered') return r.decision === 'deny' ? `Denied${by}` : r.decision === 'allow' ? `Allowed${by}` : `Answered${by}`;
   if (r.how === 'withdrawn') return 'The agent withdrew its request';
   return r.how === 'expired' ? 'Denied: no client followed the dialogue' : 'The agent ended before an answer';

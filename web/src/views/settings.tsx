@@ -4,7 +4,7 @@ import type { WebLogin } from '../../../sdk/typescript/src/types.js';
 import { logOut, me } from '../net/login.js';
 import { control, epoch, mayWrite } from '../net/sessions.js';
 import { ago, askFirst, attempt, plain } from '../ui/parts.js';
-import { prefer, prefs, type Prefs } from '../ui/prefs.js';
+import { browserName, label, prefer, prefs, type Prefs } from '../ui/prefs.js';
 
 export function SettingsPage() {
   const p = prefs.value;
@@ -22,12 +22,14 @@ export function SettingsPage() {
       {choice('theme', 'Colours', [['auto', 'as the system'], ['dark', 'dark'], ['light', 'light']])}
       {choice('font', 'Size of terminal text', [10, 12, 13, 14, 15, 16, 18, 20, 24].map((n) => [n, `${n} px`]))}
       {choice('line', 'A line to type in below terminals', [['auto', 'on phones'], ['on', 'always'], ['off', 'never']])}
+      <label class="field"><span>Name of this browser, for others</span><input maxLength={64} value={p.name} placeholder={browserName(navigator.userAgent)}
+        onChange={(e) => { prefer({ name: e.currentTarget.value }); void attempt(() => control.call('system.hello', { label: label() })); }} /></label>
       {check('contrast', 'Raise the contrast of colours in terminals')}
       {check('plain', 'Draw terminals without WebGL')}
       {check('keys', 'Keyboard shortcuts')}
       <Logins />
       <h2>The daemon</h2>
-      <p><a href="#/daemon">Health, limits and places of the daemon</a> · <a href="#/events">Events</a></p>
+      <p><a href="#/daemon">Health, limits and places of the daemon</a> · <a href="#/events">Events</a> · <a href="#/recordings">Recordings</a></p>
     </section>
   );
 }
@@ -43,7 +45,7 @@ function Logins() {
       <ul class="execs">
         {list.map((l) => (
           <li key={l.login_id}><div class="line-item">
-            <span class="clip grow">{plain(browser(l.browser))}{l.login_id === me.value?.login_id ? ' (this one)' : ''}</span>
+            <span class="clip grow">{plain(browserName(l.browser))}{l.login_id === me.value?.login_id ? ' (this one)' : ''}</span>
             <span class="dim">{l.scope === 'read' ? 'read-only' : ''}</span><span class="dim">from {l.address}</span><span class="dim">used {ago(l.last_used_at)}</span>
             {mayWrite.value && l.login_id !== me.value?.login_id && <button class="small danger" onClick={() => revoke(l)}>Log out</button>}
           </div></li>
@@ -55,10 +57,4 @@ function Logins() {
       </p>
     </>
   );
-}
-
-function browser(agent: string): string {
-  const name = /(Firefox|Edg|OPR|Chrome|Safari)\/(\d+)/.exec(agent);
-  const system = /(Android|iPhone|iPad|Windows|Mac OS X|Linux)/.exec(agent);
-  return name ? `${{ Edg: 'Edge', OPR: 'Opera' }[name[1]!] ?? name[1]} ${name[2]}${system ? ` on ${system[1]}` : ''}` : agent || 'unknown browser';
 }

@@ -3,12 +3,13 @@ import { signal, useSignalEffect } from '@preact/signals';
 import type { SessionInfo } from '../../../sdk/typescript/src/types.js';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { CallError, Conn, type Push } from '../net/conn.js';
+import { shared } from '../net/login.js';
 import { mayWrite } from '../net/sessions.js';
 import { Typist } from '../net/typist.js';
 import type { Screen } from '../term/term.js';
 import { askFirst, copyText, plain, toast } from '../ui/parts.js';
 import { coarse, isDark, lineMode, prefer, prefs } from '../ui/prefs.js';
-import { go } from '../ui/route.js';
+import { go, href } from '../ui/route.js';
 
 /** So many bytes may wait to be drawn; with more the page asks for a new picture instead. */
 const BEHIND = 8 << 20;
@@ -16,7 +17,8 @@ const BIG_PASTE = 1 << 20;
 
 const encoder = new TextEncoder();
 
-function load(): Promise<typeof import('../term/term.js')> {
+/** Loads the file with xterm.js. */
+export function loadTerminal(): Promise<typeof import('../term/term.js')> {
   const name = './term.js'; // a file of its own, beside this one
   return import(name) as Promise<typeof import('../term/term.js')>;
 }
@@ -52,7 +54,7 @@ class Viewer {
   private async draw(): Promise<void> {
     let module;
     try {
-      module = await load();
+      module = await loadTerminal();
     } catch {
       toast('This version of the page is no longer served. Reload the page.', { bad: true, stay: true, action: { label: 'Reload', run: () => location.reload() } });
       return;
@@ -280,6 +282,7 @@ export function TerminalView({ session }: { session: SessionInfo }) {
         {readOnly
           ? <span class="badge">read-only</span>
           : null}
+        {session.terminal?.recording && !shared.value && <a class="link" href={href('r', id)}>Recording</a>}
         {mayWrite.value && !over && <button class="small" onClick={() => setReadOnly(!readOnly)}>{readOnly ? 'Type here' : 'Only look'}</button>}
         <button class="small" aria-pressed={finding} onClick={() => setFinding(!finding)} title="Ctrl+Alt+F">Find</button>
         <button class="small wide-only" aria-pressed={reader} onClick={() => setReader(!reader)} title="Ctrl+Alt+R: for screen readers">Reader</button>

@@ -1,0 +1,48 @@
+// The recordings of terminals, also of sessions that are no longer known.
+import { useEffect, useState } from 'preact/hooks';
+import type { KeptRecording, RecordingListResult } from '../../../sdk/typescript/src/types.js';
+import { control, epoch, mayWrite, onEvent } from '../net/sessions.js';
+import { ago, askFirst, attempt, bytes, Empty, plain } from '../ui/parts.js';
+import { href } from '../ui/route.js';
+
+export function RecordingsPage() {
+  const [list, setList] = useState<KeptRecording[]>();
+  const [next, setNext] = useState('');
+  const [total, setTotal] = useState(0);
+  const [wrong, setWrong] = useState('');
+  const load = (before = '') => control.call<RecordingListResult>('recording.list', before ? { before } : {}).then((r) => {
+    setList((l) => (before ? [...(l ?? []), ...r.recordings] : r.recordings));
+    setNext(r.next_before ?? '');
+    setTotal(r.total_bytes);
+    setWrong('');
+  }, (e) => setWrong((e as Error).message));
+  useEffect(() => {
+    void load();
+    return onEvent((p) => { if (p.type === 'session.created' || p.type === 'session.terminated') void load(); });
+  }, [epoch.value]);
+  const remove = (r: KeptRecording) => askFirst({
+    title: 'Delete this recording?', text: `${plain(r.name || r.recording_id)}, ${bytes(r.bytes)}. It cannot be restored.`, yes: 'Delete', danger: true,
+    run: () => void attempt(() => control.call('recording.delete', { recording_id: r.recording_id })).then(() => load()),
+  });
+  if (!list) return <Empty><p>{wrong || 'Loading…'}</p></Empty>;
+  return (
+    <section class="page" aria-label="Recordings">
+      <div class="bar head"><h1>Recordings</h1><span class="grow" /><span class="dim">{list.length > 0 && bytes(total)}</span></div>
+      {list.length === 0 ? (
+        <Empty><h2>Nothing is recorded</h2><p>TRL records a terminal when it is asked to:</p><pre>trl new -t --record demo</pre><pre>trl record -o demo.cast -- vim notes</pre></Empty>
+      ) : (
+        <ul class="execs recordings">
+          {list.map((r) => (
+            <li key={r.recording_id}><div class="line-item">
+              <a class="clip grow" href={href('r', r.recording_id)}><strong>{plain(r.name || r.recording_id)}</strong> <span class="mono dim">{plain(r.command ?? '')}</span></a>
+              {r.live && <span class="state s-running"><span aria-hidden="true">⏺</span> live</span>}
+              <span class="dim wide-only">{r.cols}×{r.rows}</span><span class="dim">{bytes(r.bytes)}</span><span class="dim" title={r.started_at}>{ago(r.started_at) === 'now' ? 'now' : `${ago(r.started_at)} ago`}</span>
+              {mayWrite.value && <button class="small danger" disabled={r.live} title={r.live ? 'Its session still lives' : undefined} aria-label={`Delete ${plain(r.name || r.recording_id)}`} onClick={() => remove(r)}>Delete</button>}
+            </div></li>
+          ))}
+        </ul>
+      )}
+      {next && <div class="foot"><button class="small" onClick={() => void load(next)}>Older recordings</button></div>}
+    </section>
+  );
+}
