@@ -23,7 +23,7 @@ import (
 
 func (a *app) openCommand() *cobra.Command {
 	var p api.WebOpenParams
-	var only, readOnly, asJSON bool
+	var only, readOnly, asJSON, asQR bool
 	cmd := &cobra.Command{
 		Use:     "open [SESSION|DIALOGUE]",
 		GroupID: groupDaemon,
@@ -37,12 +37,19 @@ browser stays logged in for 30 days, or until it has not been used for 7; trl we
 the logins, and trl web revoke ends them.
 
 Where no browser can be started, as over ssh, trl open prints the address. From another
-machine, forward the port first: ssh -L 7330:127.0.0.1:7330 HOST.`,
+machine, forward the port first: ssh -L 7330:127.0.0.1:7330 HOST.
+
+With --qr, trl open prints the address as a QR code for a phone. The daemon must serve HTTP on
+an address that the phone can reach.`,
 		Example: `  trl open
   trl open build
-  trl open --print`,
+  trl open --print
+  trl open --qr                        for a phone in the same network`,
 		Args: ui.NameArgs(0, 1, "a session or a dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asQR && asJSON {
+				return ui.UsageErrorf(cmd, "--qr and --json: give one of them")
+			}
 			if readOnly {
 				p.Scope = string(api.AccessRead)
 			}
@@ -51,6 +58,16 @@ machine, forward the port first: ssh -L 7330:127.0.0.1:7330 HOST.`,
 				if err != nil {
 					return err
 				}
+				phone := ""
+				if asQR {
+					info, err := c.SystemInfo(ctx, api.SystemInfoParams{})
+					if err == nil {
+						phone, err = phoneHost(info.HTTP, ownAddress)
+					}
+					if err != nil { // before a code is made that no phone could use
+						return err
+					}
+				}
 				r, err := c.WebOpen(ctx, p)
 				if err != nil {
 					return tooOld(err)
@@ -58,10 +75,15 @@ machine, forward the port first: ssh -L 7330:127.0.0.1:7330 HOST.`,
 				if to != "" {
 					r.URL += "?to=" + url.QueryEscape(to)
 				}
+				if asQR {
+					if err := a.showQR(&r, phone); err != nil {
+						return err
+					}
+				}
 				switch {
 				case asJSON:
 					return a.Stdout.JSON(r)
-				case only:
+				case only || asQR:
 				default:
 					if why := a.browse(r.URL); why != nil {
 						a.Stderr.Line("trl: " + why.Error() + "; open this address in a browser:")
@@ -81,9 +103,25 @@ machine, forward the port first: ssh -L 7330:127.0.0.1:7330 HOST.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&only, "print", false, "print the address and start no browser")
+	flags.BoolVar(&asQR, "qr", false, "print the address as a QR code for a phone, too, and start no browser")
 	flags.BoolVar(&readOnly, "read-only", false, "a page that can change nothing")
 	flags.BoolVar(&asJSON, "json", false, "print the address as JSON and start no browser")
 	return cmd
+}
+
+// showQR replaces the host of the address by the one that a phone reaches, and prints the QR code.
+func (a *app) showQR(r *api.WebOpenResult, phone string) error {
+	u, err := url.Parse(r.URL)
+	if err != nil {
+		return err
+	}
+	u.Host = phone
+	r.URL = u.String()
+	lines, err := qrLines(r.URL, a.Stdout.Colour)
+	for _, l := range lines {
+		a.Stdout.Line(l)
+	}
+	return err
 }
 
 // tooOld explains the error of a daemon that does not know a method.

@@ -112,7 +112,7 @@ var mayImport = map[string][]string{
 
 // mayUse are the other modules a package may import directly.
 var mayUse = map[string][]string{
-	"internal/cli":       {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term"},
+	"internal/cli":       {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term", "rsc.io/qr"},
 	"internal/config":    {"github.com/BurntSushi/toml", "github.com/spf13/pflag", "golang.org/x/sys"},
 	"internal/server":    {"github.com/coder/websocket", "golang.org/x/sys", "google.golang.org/grpc"},
 	"client":             {"google.golang.org/grpc"},
