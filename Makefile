@@ -28,7 +28,7 @@ EMBEDDED  := $(patsubst %,$(EMBED_DIR)/%.gz,$(sort $(or $(EMBED_$(EMBED)),$(erro
 MAX_RUNNER_BYTES := 5242880
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick test check lint generate sdk web web-test web-shots bench compare fuzz install release clean FORCE
+.PHONY: help build quick test check lint generate sdk web web-test web-shots web-bench bench compare fuzz install release clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -101,6 +101,9 @@ web-test: build ## the console in Chromium, with bin/trl; web/dist compared with
 
 web-shots: build ## pictures of every page of the console, light and dark, desktop and phone, into web/shots
 	node web/test/shots.mjs
+
+web-bench: build ## the console beside its floors: list, typing, flood, transcript
+	node web/test/bench.mjs
 
 bench: build ## latency, throughput and memory beside their floors; writes bench.json
 	go run ./tests/bench -o bench.json

@@ -184,8 +184,8 @@ func (s *Site) address(from Page, target string) string {
 			return p.Name + ".html" + anchor
 		}
 	}
-	if file == picture {
-		return path.Base(picture)
+	if slices.Contains(pictures, file) {
+		return path.Base(file)
 	}
 	return source + file + anchor
 }

@@ -164,7 +164,8 @@ func TestServe(t *testing.T) {
 		return w.Result()
 	}
 	for path, kind := range map[string]string{"/": "text/html; charset=utf-8", "/api.html": "text/html; charset=utf-8",
-		"/search.json": "application/json", "/search.js": "text/javascript; charset=utf-8", "/style.css": "text/css; charset=utf-8", "/demo.svg": "image/svg+xml"} {
+		"/search.json": "application/json", "/search.js": "text/javascript; charset=utf-8", "/style.css": "text/css; charset=utf-8", "/demo.svg": "image/svg+xml",
+		"/console-dialogue.webp": "image/webp"} {
 		r := get("GET", path)
 		csp := r.Header.Get("Content-Security-Policy")
 		if r.StatusCode != 200 || r.Header.Get("Content-Type") != kind || !strings.HasPrefix(csp, "default-src 'none'") {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,8 +21,8 @@ import (
 //go:embed assets/style.css assets/search.js
 var assets embed.FS
 
-// picture is the only picture of the documents.
-const picture = "docs/demo.svg"
+// pictures are the pictures of the documents.
+var pictures = []string{"docs/demo.svg", "docs/console-dialogue.webp", "docs/console-phone.webp", "docs/console-recording.webp"}
 
 // policy is the Content-Security-Policy of all pages. Without a policy for Trusted Types no script
 // can turn a text into HTML.
@@ -33,7 +34,10 @@ const indexFile = "search.json"
 
 // Names returns the names of all files of the site.
 func (s *Site) Names() []string {
-	names := []string{"style.css", "search.js", "icon.svg", indexFile, path.Base(picture)}
+	names := []string{"style.css", "search.js", "icon.svg", indexFile}
+	for _, p := range pictures {
+		names = append(names, path.Base(p))
+	}
 	for _, p := range s.pages {
 		names = append(names, p.Name+".html")
 	}
@@ -48,11 +52,12 @@ func (s *Site) File(name string) (content []byte, found bool) {
 		return content, err == nil
 	case "icon.svg":
 		return web.Files()[name], true
-	case path.Base(picture):
-		content, err := trl.Documents.ReadFile(picture)
-		return content, err == nil
 	case indexFile:
 		return s.index(), true
+	}
+	if slices.Contains(pictures, "docs/"+name) {
+		content, err := trl.Documents.ReadFile("docs/" + name)
+		return content, err == nil
 	}
 	p, _, found := s.Find(strings.TrimSuffix(name, ".html"))
 	if !found || !strings.HasSuffix(name, ".html") {
@@ -106,7 +111,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // contentTypes are the types of the files by their extensions. Package mime would ask the machine's tables.
 var contentTypes = map[string]string{
 	".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-	".json": "application/json", ".png": "image/png", ".svg": "image/svg+xml",
+	".json": "application/json", ".png": "image/png", ".svg": "image/svg+xml", ".webp": "image/webp",
 }
 
 // renderer returns the renderer of a page.

@@ -123,8 +123,8 @@ func TestMakefileIsShortAndExplained(t *testing.T) {
 			phony = append(phony, name)
 		}
 	}
-	if len(phony) > 17 {
-		t.Errorf("Makefile: %d targets, at most 17", len(phony))
+	if len(phony) > 18 {
+		t.Errorf("Makefile: %d targets, at most 18", len(phony))
 	}
 	for _, name := range phony {
 		if !regexp.MustCompile(`(?m)^` + name + `:.* ## .+$`).MatchString(makefile) {

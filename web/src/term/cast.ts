@@ -80,8 +80,9 @@ export function sizeOf(data: string): { cols: number; rows: number } | undefined
   return { cols: Math.min(1000, Math.max(2, Number(m[1]))), rows: Math.min(1000, Number(m[2])) };
 }
 
-export function clock(s: number): string {
-  const t = Math.floor(s);
-  const two = (n: number) => String(n).padStart(2, '0');
-  return t < 3600 ? `${Math.floor(t / 60)}:${two(t % 60)}` : `${Math.floor(t / 3600)}:${two(Math.floor(t / 60) % 60)}:${two(t % 60)}`;
+/** Seconds as minutes and seconds; with tenths in a recording that is shorter than a minute. */
+export function clock(s: number, of: number): string {
+  const two = (n: number) => String(Math.floor(n)).padStart(2, '0');
+  if (of < 60) return `0:${two(s)}.${Math.floor(s * 10) % 10}`;
+  return s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)}` : `${Math.floor(s / 3600)}:${two((s / 60) % 60)}:${two(s % 60)}`;
 }

@@ -253,7 +253,7 @@ export function PlayerPage({ id }: { id: string }) {
       <div class="bar head">
         <a class="back" href="#/recordings" aria-label="Back to all recordings">←</a>
         <h1 class="clip">{plain(h?.title || h?.command || id)}</h1>
-        {p?.live.value && <span class="state s-running"><span aria-hidden="true">⏺</span> live</span>}
+        {p?.live.value && <span class="state s-running"><span aria-hidden="true">●</span> live</span>}
         <span class="grow dim clip">{ready ? p!.size.value : ''}{p?.loaded.value ? ` · ${p.loaded.value}` : ''}{ready && !p!.live.value && p!.exit.value !== '' && now >= end ? ` · ended with status ${plain(p!.exit.value)}` : ''}</span>
         {ready && <button class="small" onClick={() => void attempt(() => p!.save())}>Download</button>}
       </div>
@@ -262,10 +262,10 @@ export function PlayerPage({ id }: { id: string }) {
       {ready && (
         <div class="bar controls" role="group" aria-label="Player">
           <button class="primary" aria-label={p!.playing.value ? 'Pause' : 'Play'} title="Space" autofocus onClick={toggle}>{p!.playing.value ? '❚❚' : '▶'}</button>
-          <span class="mono time">{clock(now)} / {clock(end)}</span>
+          <span class="mono time">{clock(now, end)} / {clock(end, end)}</span>
           <span class="track grow">
-            <input type="range" aria-label="Place in the recording" min={0} max={end} step="any" value={now} aria-valuetext={`${clock(now)} of ${clock(end)}`} onInput={(e) => to(Number(e.currentTarget.value))} />
-            {end > 0 && markers.map((m, i) => <button key={i} class="marker" style={{ left: `${(m.at / end) * 100}%` }} title={plain(m.data) || 'marker'} aria-label={`Marker ${plain(m.data)} at ${clock(m.at)}`} onClick={() => to(m.at)} />)}
+            <input type="range" aria-label="Place in the recording" min={0} max={end} step="any" value={now} aria-valuetext={`${clock(now, end)} of ${clock(end, end)}`} onInput={(e) => to(Number(e.currentTarget.value))} />
+            {end > 0 && markers.map((m, i) => <button key={i} class="marker" style={{ left: `${(m.at / end) * 100}%` }} title={plain(m.data) || 'marker'} aria-label={`Marker ${plain(m.data)} at ${clock(m.at, end)}`} onClick={() => to(m.at)} />)}
           </span>
           <label>Speed <select aria-label="Speed" value={String(p!.speed.value)} onChange={(e) => (p!.speed.value = Number(e.currentTarget.value))}>{SPEEDS.map((s) => <option key={s} value={String(s)}>{s}×</option>)}</select></label>
           <label class="wide-only">Pauses <select aria-label="Longest pause" value={String(p!.idle.value)} onChange={(e) => (p!.idle.value = Number(e.currentTarget.value))}>{[...new Set([...IDLES, p!.idle.value])].map((s) => <option key={s} value={String(s)}>{s === 0 ? 'as recorded' : `at most ${s} s`}</option>)}</select></label>

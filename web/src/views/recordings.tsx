@@ -35,7 +35,7 @@ export function RecordingsPage() {
           {list.map((r) => (
             <li key={r.recording_id}><div class="line-item">
               <a class="clip grow" href={href('r', r.recording_id)}><strong>{plain(r.name || r.recording_id)}</strong> <span class="mono dim">{plain(r.command ?? '')}</span></a>
-              {r.live && <span class="state s-running"><span aria-hidden="true">⏺</span> live</span>}
+              {r.live && <span class="state s-running"><span aria-hidden="true">●</span> live</span>}
               <span class="dim wide-only">{r.cols}×{r.rows}</span><span class="dim">{bytes(r.bytes)}</span><span class="dim" title={r.started_at}>{ago(r.started_at) === 'now' ? 'now' : `${ago(r.started_at)} ago`}</span>
               {mayWrite.value && <button class="small danger" disabled={r.live} title={r.live ? 'Its session still lives' : undefined} aria-label={`Delete ${plain(r.name || r.recording_id)}`} onClick={() => remove(r)}>Delete</button>}
             </div></li>

@@ -2,6 +2,7 @@
 import { computed, signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { RuntimeListResult, SessionInfo } from '../../../sdk/typescript/src/types.js';
+import { sessionLabel } from '../net/dialogues.js';
 import { control, learn, loaded, mayWrite, sessions } from '../net/sessions.js';
 import { ago, askFirst, attempt, Empty, Modal, plain, StateMark, Virtual } from '../ui/parts.js';
 import { coarse } from '../ui/prefs.js';
@@ -44,7 +45,8 @@ const shown = computed(() => {
   return filter ? sorted.value.filter((s) => matches(s, filter)) : sorted.value;
 });
 
-export function title(s: SessionInfo): string { return s.name || s.session_id; }
+/** The name of a session; that of a dialogue has the name of the dialogue. */
+export function title(s: SessionInfo): string { return sessionLabel(s.name) || s.session_id; }
 
 export function kill(s: SessionInfo): void {
   askFirst({
@@ -115,7 +117,7 @@ export function SessionsPage() {
               <div key={s.session_id} id={'row-' + s.session_id} role="row" aria-rowindex={i + 2} aria-selected={i === index} class={'tr' + (i === index ? ' at' : '') + (s.state === 'terminated' ? ' over' : '')} style={style}
                 onClick={() => { setAt(i); go('s', s.session_id); }}>
                 <span role="gridcell" class="clip"><a href={href('s', s.session_id)} tabIndex={-1}>{plain(title(s))}</a></span>
-                <span role="gridcell">{s.kind}{s.terminal?.recording ? ' ⏺' : ''}</span>
+                <span role="gridcell">{s.kind}{s.terminal?.recording ? ' · rec' : ''}</span>
                 <span role="gridcell"><StateMark state={s.reachable || s.state === 'terminated' ? s.state : 'unreachable'} /></span>
                 <span role="gridcell" class="clip mono">{plain(what(s))}</span>
                 <span role="gridcell" class="clip">{plain(s.runtime)}</span>
