@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { RecordingReadResult } from '../../../sdk/typescript/src/types.js';
-import { control, epoch } from '../net/sessions.js';
+import { control, epoch, sessions } from '../net/sessions.js';
 import { Cast, clock, sizeOf } from '../term/cast.js';
 import type { Screen } from '../term/term.js';
 import { attempt, bytes, Empty, plain } from '../ui/parts.js';
@@ -252,7 +252,7 @@ export function PlayerPage({ id }: { id: string }) {
     <section class="page terminal player" aria-label="Recording" onKeyDown={keys}>
       <div class="bar head">
         <a class="back" href="#/recordings" aria-label="Back to all recordings">←</a>
-        <h1 class="clip">{plain(h?.title || h?.command || id)}</h1>
+        <h1 class="clip">{plain(h?.title || sessions.value.get(id)?.name || h?.command || id)}</h1>
         {p?.live.value && <span class="state s-running"><span aria-hidden="true">●</span> live</span>}
         <span class="grow dim clip">{ready ? p!.size.value : ''}{p?.loaded.value ? ` · ${p.loaded.value}` : ''}{ready && !p!.live.value && p!.exit.value !== '' && now >= end ? ` · ended with status ${plain(p!.exit.value)}` : ''}</span>
         {ready && <button class="small" onClick={() => void attempt(() => p!.save())}>Download</button>}
