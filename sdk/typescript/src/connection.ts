@@ -13,7 +13,8 @@ const maxRaw = 8 * 1024 * 1024;
 
 /** The two directions of a connection, and what its owner does with it. */
 export interface LineIO {
-  readonly readable: AsyncIterable<Uint8Array>;
+  /** Bytes, or messages that are one line each. */
+  readonly readable: AsyncIterable<Uint8Array | string>;
   readonly writable: { write(line: string): unknown; on?(event: "error", listener: () => void): unknown };
   /** Says whether a caller waits for something: only then does the connection keep the process alive. */
   hold(wanted: boolean): void;
@@ -48,8 +49,8 @@ export class LineConnection {
   #refusal: TrlError | undefined; // what the daemon said to the connection as a whole
   #lost: TrlError | undefined;
   #wake: (() => void) | undefined; // set while nothing is read
-  /** Is called when the connection has ended. */
-  onLost: (() => void) | undefined;
+  /** Is called when the connection has ended, with the error that waiting callers got. */
+  onLost: ((error: TrlError) => void) | undefined;
 
   constructor(io: LineIO) {
     this.#io = io;
@@ -88,22 +89,28 @@ export class LineConnection {
     this.call({ method: "stream.close", params: { stream_id: streamID } }).catch(() => {}); // it has ended with the connection, then
   }
 
-  /** Ends the connection. Waiting callers get an error. */
-  lose(cause: string): void {
+  /** Closes the connection. It is lost when the other side has closed it, too. */
+  hangUp(): void {
+    this.#io.destroy();
+  }
+
+  /** Ends the connection. Waiting callers get an error: the given one, unless the daemon said more. */
+  lose(cause: string, error?: TrlError): void {
     if (this.#lost) return;
-    this.#lost = this.#refusal ?? new ConnectionLostError(`daemon: connection lost: ${this.#io.explain?.(cause) ?? cause}`, true);
+    this.#lost = this.#refusal ?? error ?? new ConnectionLostError(`daemon: connection lost: ${this.#io.explain?.(cause) ?? cause}`, true);
+    this.#lost.lost = true;
     for (const waiting of this.#waiting.values()) waiting.reject(this.#lost);
     this.#waiting.clear();
     for (const queue of [...this.#streams.values()]) queue.end(this.#lost, true);
     this.#readOn();
     this.#io.destroy();
-    this.onLost?.();
+    this.onLost?.(this.#lost);
   }
 
   #send(request: WireRequest, signal: AbortSignal | undefined, streams: boolean): Promise<Answer | PushQueue> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason);
-      if (this.#lost) return reject(this.#refusal ?? new ConnectionLostError(this.#lost.message, false));
+      if (this.#lost) return reject(this.#lost instanceof ConnectionLostError ? new ConnectionLostError(this.#lost.message, false) : this.#lost);
       const id = String(++this.#lastID);
       // A stream's output may come as bytes behind a push. An older daemon ignores that, and sends JSON.
       const line = JSON.stringify({ id, ...request, ...(streams && { raw: true }) }) + "\n";
@@ -142,6 +149,12 @@ export class LineConnection {
     let push: { message: Push; raw: number; size: number } | undefined; // whose bytes are still to come
     try {
       for await (const chunk of this.#io.readable) {
+        if (typeof chunk === "string") {
+          this.#take(chunk);
+          await this.#pauseWhileFull();
+          if (this.#lost) return;
+          continue;
+        }
         cutter.feed(chunk);
         for (;;) {
           if (!push) {
@@ -155,14 +168,18 @@ export class LineConnection {
             this.#streams.get(push.message.stream_id)?.put({ ...push.message, raw }, push.size + raw.length);
             push = undefined;
           }
-          while (this.#mayPause()) await new Promise<void>((resolve) => (this.#wake = resolve));
+          await this.#pauseWhileFull();
           if (this.#lost) return;
         }
       }
       this.lose("the daemon closed it");
     } catch (cause) {
-      this.lose(reason(cause));
+      this.lose(reason(cause), cause instanceof TrlError ? cause : undefined);
     }
+  }
+
+  async #pauseWhileFull(): Promise<void> {
+    while (this.#mayPause()) await new Promise<void>((resolve) => (this.#wake = resolve));
   }
 
   /** Whether a stream has more than enough, and no caller waits. */

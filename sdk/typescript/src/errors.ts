@@ -13,6 +13,8 @@ export class TrlError extends Error {
   readonly code: Code;
   /** Facts about the error, named as on the wire. */
   readonly details: Readonly<Record<string, unknown>>;
+  /** Whether the connection ended before an answer came. */
+  lost = false;
 
   constructor(code: Code, message: string, details: Record<string, unknown> = {}, options?: ErrorOptions) {
     super(message, options);
@@ -105,7 +107,8 @@ export class InternalError extends TrlError {}
 /**
  * The daemon cannot be reached, or went away before it answered. The code is
  * RUNTIME_UNAVAILABLE, as everywhere in TRL. That of a stream has in `details` the
- * exec_id and after_seq with which it can be read on later.
+ * exec_id and after_seq with which it can be read on later; that of a WebSocket has the
+ * close_code.
  */
 export class ConnectionLostError extends RuntimeUnavailableError {
   /**
@@ -117,6 +120,7 @@ export class ConnectionLostError extends RuntimeUnavailableError {
   constructor(message: string, sent: boolean, cause?: unknown, details: Record<string, unknown> = {}) {
     super("RUNTIME_UNAVAILABLE", message, details, { cause });
     this.sent = sent;
+    this.lost = true;
   }
 }
 

@@ -69,7 +69,7 @@ export {
   type ViewerOptions,
   type Viewers,
 } from "./terminal.js";
-export { Typist } from "./typist.js";
+export { Typist, type TypistInput, type TypistOptions } from "./typist.js";
 export type { Abortable, Push, Pushes, Transport, WireRequest } from "./transport.js";
 export { apiVersion, type DialogueEventType, type DialogueState, type ErrorCode, type ExecState, type SessionKind, type SessionState, type StreamName, type WaitUntil } from "./types.js";
 export type * as wire from "./types.js";

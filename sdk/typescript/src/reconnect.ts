@@ -1,8 +1,6 @@
 import { ConnectionLostError, TrlError } from "./errors.js";
 import { onAbort, type Transport } from "./transport.js";
 
-const firstPauseMs = 10;
-const longestPauseMs = 1000;
 
 /** Whether and how long a lost connection is made again. */
 export interface ReconnectOptions {
@@ -29,12 +27,35 @@ export function mayHaveBeenDone(error: TrlError): boolean {
   return error instanceof ConnectionLostError ? error.sent : error.reason !== "starting";
 }
 
+/** Pauses that grow. Many clients that lost the same daemon need not all come back in the same moment. */
+export class Backoff {
+  #pauses: { firstMs: number; secondMs: number; longestMs: number };
+  #nextMs: number;
+
+  constructor(pauses: { firstMs: number; secondMs: number; longestMs: number }) {
+    this.#pauses = pauses;
+    this.#nextMs = pauses.firstMs;
+  }
+
+  /** How long the next pause is. */
+  next(): number {
+    const ms = this.#nextMs * (0.5 + Math.random() / 2);
+    this.#nextMs = Math.min(Math.max(2 * this.#nextMs, this.#pauses.secondMs), this.#pauses.longestMs);
+    return ms;
+  }
+
+  /** Begins with the first pause again. */
+  reset(): void {
+    this.#nextMs = this.#pauses.firstMs;
+  }
+}
+
 /** The pauses between the attempts to reach a daemon that is not there. */
 export class Patience {
   #link: Link;
   #budgetMs: number;
   #until: number | undefined;
-  #pauseMs = 0;
+  #backoff = new Backoff({ firstMs: 0, secondMs: 10, longestMs: 1000 });
 
   constructor(link: Link, options: ReconnectOptions) {
     const { reconnect = link.reconnect ?? {} } = options;
@@ -45,7 +66,7 @@ export class Patience {
   /** Forgets earlier failures: the daemon is there again. */
   renew(): void {
     this.#until = undefined;
-    this.#pauseMs = 0;
+    this.#backoff.reset();
   }
 
   /** Waits before the next attempt, or throws the error when there shall be none. `lastedMs` is how long the last one took. */
@@ -54,9 +75,7 @@ export class Patience {
     const now = performance.now();
     this.#until ??= now + this.#budgetMs;
     if (this.#link.closed || now >= this.#until) throw error;
-    // Many streams that lost the same daemon need not all come back in the same moment.
-    const pauseMs = Math.min(this.#pauseMs * (0.5 + Math.random() / 2), this.#until - now);
-    this.#pauseMs = Math.min(Math.max(2 * this.#pauseMs, firstPauseMs), longestPauseMs);
+    const pauseMs = Math.min(this.#backoff.next(), this.#until - now);
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => {
         stop();

@@ -1,6 +1,7 @@
 import { dataFields, exactBytes, type TextOrBytes } from "./bytes.js";
 import type { Trl } from "./client.js";
 import { CommandFailedError } from "./errors.js";
+import { newWriteID } from "./ids.js";
 import { fromWire, toWire, type Camel } from "./names.js";
 import type {
   ExecInfo,
@@ -220,9 +221,4 @@ function withBytes<T extends object, P extends string>(result: T, pairs: Record<
     Object.defineProperty(result, name, { get, enumerable: false });
   }
   return result as T & Record<P, Uint8Array>;
-}
-
-/** Random, so that no other client has it. */
-export function newWriteID(): string {
-  return [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

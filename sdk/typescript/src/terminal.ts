@@ -1,9 +1,10 @@
 import { dataFields, type TextOrBytes } from "./bytes.js";
 import type { Trl } from "./client.js";
 import { TrlError } from "./errors.js";
+import { newWriteID } from "./ids.js";
 import { fromWire, toWire, type Camel } from "./names.js";
 import type { SessionInfo, SessionInputResult, SessionResizeResult, SessionScreenResult, SessionWaitResult } from "./results.js";
-import { AnySession, Exec, newWriteID } from "./session.js";
+import { AnySession, Exec } from "./session.js";
 import { Chunk, PushStream, type Exit, type OutputChunk, type StreamOptions } from "./stream.js";
 import type { Abortable, Push, WireRequest } from "./transport.js";
 import { Typist } from "./typist.js";
@@ -76,7 +77,7 @@ export class Terminal extends ProgramSession {
 
   /** Types in order and once, without waiting for each call. */
   typist(): Typist {
-    return new Typist(this);
+    return new Typist((input) => this.trl.request({ method: "session.input", params: { session_id: this.id, ...input } }));
   }
 
   /** What the terminal shows now, or showed last. */

@@ -1,14 +1,33 @@
-import type { Terminal } from "./terminal.js";
-import type { SessionInputResult } from "./results.js";
+import { dataFields, type TextOrBytes } from "./bytes.js";
+import { TrlError } from "./errors.js";
+import { newWriteID } from "./ids.js";
+import { isUnavailable } from "./reconnect.js";
 
-/** The most characters that one call carries. */
-const mostAtOnce = 64 * 1024;
+/** The most characters that one call carries, and that may wait for their turn. */
+const most = 64 * 1024;
 
-/** What waits to be typed. */
-interface Waiting {
-  text: string;
+/** The parameters of session.input, without the session. */
+export interface TypistInput {
+  readonly [name: string]: unknown;
+  readonly write_id: string;
+}
+
+/** What a typist does when input cannot be typed. */
+export interface TypistOptions {
+  /** Whether input that did not reach the terminal waits for `resume`. Absent: it is refused. */
+  waits?: boolean | undefined;
+  /** Is called for input that is refused; what follows is typed all the same. Absent: what follows is refused, too. */
+  onRefused?: ((error: unknown) => void) | undefined;
+  /** Is called when `calls` has changed. */
+  onChange?: (() => void) | undefined;
+}
+
+/** What waits to be typed by one call. */
+interface Piece {
+  data: TextOrBytes;
   paste: boolean;
   keys: string[];
+  id: string; // "" until it is sent: from then on it stays as it is
   done: { resolve(): void; reject(error: unknown): void }[];
 }
 
@@ -18,73 +37,115 @@ interface Waiting {
  * connection is sent again with the same id.
  */
 export class Typist {
-  #terminal: Terminal;
-  #queue: Waiting[] = [];
+  #send: (input: TypistInput) => Promise<unknown>;
+  #options: TypistOptions;
+  #queue: Piece[] = [];
   #busy = false;
   #failed: { error: unknown } | undefined;
 
-  /** For Terminal. */
-  constructor(terminal: Terminal) {
-    this.#terminal = terminal;
+  /** `send` calls session.input. */
+  constructor(send: (input: TypistInput) => Promise<unknown>, options: TypistOptions = {}) {
+    this.#send = send;
+    this.#options = options;
   }
 
   /** How many characters and keys wait to be typed, including those that are on their way. */
   get waiting(): number {
-    return this.#queue.reduce((n, one) => n + one.text.length + one.keys.length, 0);
+    return this.#queue.reduce((n, one) => n + one.data.length + one.keys.length, 0);
   }
 
-  /** Types text. The promise is fulfilled when it is typed; callers need not wait for it. */
-  type(text: string): Promise<void> {
-    return this.#add({ text, paste: false, keys: [] });
+  /** How many calls it takes to type what waits, including the one under way. */
+  get calls(): number {
+    return this.#queue.length;
+  }
+
+  /** Whether so many characters may join those that wait for their turn. A person who types without a connection should stop here. */
+  hasRoom(characters: number): boolean {
+    return this.#queue.reduce((n, one) => (one.paste || one.id ? n : n + one.data.length), characters) <= most;
+  }
+
+  /** Types text, or bytes as they are, then presses the keys. The promise is fulfilled when it is typed; callers need not wait for it. */
+  type(data: TextOrBytes, ...keys: string[]): Promise<void> {
+    return this.#add({ data, paste: false, keys });
   }
 
   /** Pastes text: between marks, if the program asked for them. */
   paste(text: string): Promise<void> {
-    return this.#add({ text, paste: true, keys: [] });
+    return this.#add({ data: text, paste: true, keys: [] });
   }
 
   /** Presses keys. */
   keys(...keys: string[]): Promise<void> {
-    return this.#add({ text: "", paste: false, keys });
+    return this.#add({ data: "", paste: false, keys });
   }
 
-  #add(input: Omit<Waiting, "done">): Promise<void> {
-    if (this.#failed) return Promise.reject(this.#failed.error);
+  /** Goes on with what waits, once the terminal can be reached again. */
+  resume(): void {
+    if (!this.#busy) void this.#run();
+  }
+
+  /** Types nothing more. What waits is refused. */
+  close(): void {
+    this.#fail(new TrlError("CANCELLED", "typist: is closed"));
+  }
+
+  #add(input: Pick<Piece, "data" | "paste" | "keys">): Promise<void> {
     const typed = new Promise<void>((resolve, reject) => {
+      if (this.#failed) return reject(this.#failed.error);
       const done = { resolve, reject };
-      const last = this.#queue.length > (this.#busy ? 1 : 0) ? this.#queue[this.#queue.length - 1] : undefined;
-      // Text joins text; a paste and keys stay as they are.
-      if (last && !last.paste && last.keys.length === 0 && !input.paste && input.keys.length === 0 && last.text.length + input.text.length <= mostAtOnce) {
-        last.text += input.text;
+      const last = this.#queue.at(-1);
+      if (last && joins(last, input)) {
+        last.data = (last.data as string) + (input.data as string);
         last.done.push(done);
       } else {
-        this.#queue.push({ ...input, done: [done] });
+        this.#queue.push({ ...input, id: "", done: [done] });
+        this.#options.onChange?.();
       }
     });
     typed.catch(() => {}); // a caller that does not wait must not end the process
-    if (!this.#busy) void this.#send();
+    this.resume();
     return typed;
   }
 
-  async #send(): Promise<void> {
+  async #run(): Promise<void> {
     this.#busy = true;
-    for (let next = this.#queue[0]; next; next = this.#queue[0]) {
-      try {
-        await this.#call(next);
-      } catch (error) {
-        // What follows must not be typed without it.
-        this.#failed = { error };
-        for (const one of this.#queue.splice(0)) for (const { reject } of one.done) reject(error);
-        break;
+    try {
+      for (let next = this.#queue[0]; next; next = this.#queue[0]) {
+        next.id ||= newWriteID();
+        let refused: { error: unknown } | undefined;
+        try {
+          await this.#send(fields(next));
+        } catch (error) {
+          if (this.#failed) return;
+          if (this.#options.waits && isUnavailable(error)) return;
+          if (!this.#options.onRefused) return this.#fail(error); // what follows must not be typed without it
+          refused = { error };
+        }
+        if (this.#failed) return;
+        this.#queue.shift();
+        this.#options.onChange?.();
+        for (const { resolve, reject } of next.done) refused ? reject(refused.error) : resolve();
+        if (refused) this.#options.onRefused?.(refused.error);
       }
-      this.#queue.shift();
-      for (const { resolve } of next.done) resolve();
+    } finally {
+      this.#busy = false;
     }
-    this.#busy = false;
   }
 
-  #call({ text, paste, keys }: Waiting): Promise<SessionInputResult> {
-    if (paste) return this.#terminal.paste(text);
-    return keys.length > 0 ? this.#terminal.keys(...keys) : this.#terminal.input(text);
+  #fail(error: unknown): void {
+    this.#failed ??= { error };
+    for (const one of this.#queue.splice(0)) for (const { reject } of one.done) reject(error);
+    this.#options.onChange?.();
   }
+}
+
+/** Whether a text can be typed together with what waits before it: text joins text; a paste, keys and bytes stay as they are. */
+function joins(last: Piece, input: Pick<Piece, "data" | "paste" | "keys">): boolean {
+  const isText = (one: Pick<Piece, "data" | "paste" | "keys">) => typeof one.data === "string" && !one.paste && one.keys.length === 0;
+  return last.id === "" && isText(last) && isText(input) && last.data.length + input.data.length <= most;
+}
+
+function fields({ data, paste, keys, id }: Piece): TypistInput {
+  const what = paste ? { paste: data } : data.length === 0 ? {} : typeof data === "string" ? { text: data } : dataFields("data", data);
+  return { write_id: id, ...what, ...(keys.length > 0 && { keys }) };
 }

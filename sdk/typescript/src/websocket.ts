@@ -4,38 +4,22 @@
  * @module
  */
 import { connectOver, type Trl } from "./client.js";
-import { LineConnection } from "./connection.js";
-import { ConnectionLostError } from "./errors.js";
+import type { LineConnection } from "./connection.js";
+import { dialer, type DialOptions } from "./dial.js";
+import { AuthFailedError, ConnectionLostError } from "./errors.js";
+import { HTTPTransport } from "./http.js";
 import type { ReconnectOptions } from "./reconnect.js";
-import { onAbort, type Abortable, type Pushes, type Transport, type WireRequest } from "./transport.js";
+import type { Abortable, Pushes, Transport, WireRequest } from "./transport.js";
 
+export type { DialOptions, WebSocketLike } from "./dial.js";
 export * from "./exports.js";
+export { LiveConnection, type LiveOptions, type LiveState } from "./live.js";
 
-/** How long the handshake may take. */
-const handshakeMs = 10_000;
+/** Where a daemon serves HTTP, and how long to try. */
+export interface WebSocketOptions extends DialOptions, ReconnectOptions, Abortable {}
 
-/** The part of a browser's WebSocket that is used here. */
-export interface WebSocketLike {
-  onopen: ((event: never) => void) | null;
-  onmessage: ((event: never) => void) | null;
-  onclose: ((event: never) => void) | null;
-  onerror: ((event: never) => void) | null;
-  send(text: string): void;
-  close(code?: number, reason?: string): void;
-}
-
-/** Where a daemon serves HTTP. */
-export interface WebSocketOptions extends ReconnectOptions, Abortable {
-  /** Such as http://127.0.0.1:7330, or the origin of the page. */
-  url: string;
-  token?: string | undefined;
-  /** More subprotocols to offer, for a login that is not a token. */
-  protocols?: readonly string[] | undefined;
-  /** What to use instead of the global WebSocket. */
-  WebSocket?: (new (url: string, protocols: string[]) => WebSocketLike) | undefined;
-  /** Is called when a connection ends, with the code and the reason of the daemon: 1012, it stops or is replaced. */
-  onClose?: ((code: number, reason: string) => void) | undefined;
-}
+/** How long the question why a handshake was refused may take. */
+const pingMs = 5_000;
 
 /** Connects to a daemon over a WebSocket. */
 export async function connect(options: WebSocketOptions): Promise<Trl> {
@@ -50,25 +34,17 @@ export class WebSocketTransport implements Transport {
   readonly reconnects = true;
   readonly ties = true;
   onLost: (() => void) | undefined;
-  #url: string;
-  #protocols: string[];
-  #make: new (url: string, protocols: string[]) => WebSocketLike;
-  #onClose: WebSocketOptions["onClose"];
+  #connect: (signal: AbortSignal | undefined) => Promise<LineConnection>;
+  #login: { url: string; token: string } | undefined;
   #shared: LineConnection | undefined;
   #dialing: Promise<LineConnection> | undefined; // of #shared
   #own = new Set<LineConnection>();
   #turn: Promise<unknown> = Promise.resolve(); // browsers make one connection to a host at a time
   #closed = false;
 
-  constructor({ url, token, protocols = [], WebSocket, onClose }: WebSocketOptions) {
-    const at = new URL(url);
-    at.protocol = at.protocol.replace(/^http/, "ws");
-    this.#url = at.href.replace(/\/+$/, "") + "/v1/ws";
-    this.#protocols = ["trl.v1", ...(token ? ["trl.token." + token] : []), ...protocols];
-    const make = WebSocket ?? (globalThis as { WebSocket?: unknown }).WebSocket;
-    if (!make) throw new TypeError("there is no WebSocket here; pass one in the options");
-    this.#make = make as new (url: string, protocols: string[]) => WebSocketLike;
-    this.#onClose = onClose;
+  constructor(options: DialOptions) {
+    this.#connect = dialer(options);
+    if (options.token) this.#login = { url: options.url, token: options.token };
   }
 
   async call(request: WireRequest, signal: AbortSignal | undefined, tied: boolean): Promise<unknown> {
@@ -129,82 +105,30 @@ export class WebSocketTransport implements Transport {
 
   /** Makes one connection after the other. */
   #dial(signal: AbortSignal | undefined): Promise<LineConnection> {
-    const dialed = this.#turn.then(() => this.#connect(signal));
+    const dialed = this.#turn.then(async () => {
+      const closed = new ConnectionLostError("the client is closed", false);
+      if (this.#closed) throw closed;
+      const connection = await this.#connect(signal).catch(async (error: unknown) => {
+        signal?.throwIfAborted();
+        throw (await this.#refusal()) ?? error;
+      });
+      if (!this.#closed) return connection;
+      connection.lose("closed by this side");
+      throw closed;
+    });
     this.#turn = dialed.catch(() => undefined);
     return dialed;
   }
 
-  #connect(signal: AbortSignal | undefined): Promise<LineConnection> {
-    return new Promise((resolve, reject) => {
-      signal?.throwIfAborted();
-      if (this.#closed) return reject(new ConnectionLostError("the client is closed", false));
-      const socket = new this.#make(this.#url, this.#protocols);
-      const lines = new Lines();
-      let connection: LineConnection | undefined;
-      const fail = (why: string) => {
-        settle();
-        socket.close();
-        reject(new ConnectionLostError(`daemon at ${this.#url}: ${why}`, false));
-      };
-      const timer = setTimeout(() => fail("no answer"), handshakeMs);
-      const stop = onAbort(signal, (why) => {
-        settle();
-        socket.close();
-        reject(why);
-      });
-      const settle = () => {
-        clearTimeout(timer);
-        stop();
-      };
-      socket.onerror = () => {}; // close follows, and knows more
-      socket.onmessage = (event: { data?: unknown }) => lines.put(String(event.data));
-      socket.onclose = (event: { code?: number; reason?: string }) => {
-        const code = event.code ?? 1006;
-        if (!connection) fail(event.reason || `closed with ${code}`);
-        else if (!connection.isLost) this.#onClose?.(code, event.reason ?? "");
-        lines.end();
-      };
-      socket.onopen = () => {
-        settle();
-        connection = new LineConnection({
-          readable: lines,
-          writable: { write: (line) => socket.send(line.trimEnd()) },
-          hold: () => {},
-          destroy: () => socket.close(),
-        });
-        if (this.#closed) {
-          connection.lose("closed by this side");
-          return reject(new ConnectionLostError("the client is closed", false));
-        }
-        resolve(connection);
-      };
-    });
-  }
-}
-
-/** The messages of a WebSocket as lines, for one reader. */
-class Lines implements AsyncIterable<Uint8Array> {
-  #encoder = new TextEncoder();
-  #waiting: Uint8Array[] = [];
-  #over = false;
-  #wake: (() => void) | undefined;
-
-  put(message: string): void {
-    this.#waiting.push(this.#encoder.encode(message + "\n"));
-    this.#wake?.();
-  }
-
-  end(): void {
-    this.#over = true;
-    this.#wake?.();
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    for (;;) {
-      const next = this.#waiting.shift();
-      if (next) yield next;
-      else if (this.#over) return;
-      else await new Promise<void>((resolve) => (this.#wake = resolve));
+  /** A WebSocket does not say why its handshake was refused; HTTP says whether it was the token. */
+  async #refusal(): Promise<AuthFailedError | undefined> {
+    if (!this.#login) return undefined;
+    const http = new HTTPTransport(this.#login);
+    try {
+      await http.call({ method: "system.ping", params: {} }, AbortSignal.timeout(pingMs));
+    } catch (error) {
+      if (error instanceof AuthFailedError) return error;
     }
+    return undefined;
   }
 }

@@ -2,7 +2,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
 import { join, resolve } from "node:path";
 import type { Readable } from "node:stream";
@@ -111,6 +111,13 @@ export class Daemon {
   async token(): Promise<string> {
     const lines = (await readFile(join(this.stateDir, "token"), "utf8")).split("\n").filter((line) => line && !line.startsWith("#"));
     return lines[0]!.split(" ").at(-1)!;
+  }
+
+  /** Replaces all tokens by another one, and returns the first of the old ones. */
+  async replaceToken(token = "another-token-than-before"): Promise<string> {
+    const was = await this.token();
+    await writeFile(join(this.stateDir, "token"), token + "\n", { mode: 0o600 });
+    return was;
   }
 }
 

@@ -18,7 +18,8 @@ test("everything works over a WebSocket, and streams share it", async (t) => {
     }
   }
   await s.destroy();
-  await assert.rejects(connect({ ...options, token: "wrong" }), { code: "RUNTIME_UNAVAILABLE" });
+  await assert.rejects(connect({ ...options, token: "wrong" }), { name: "AuthFailedError", code: "AUTH_FAILED" });
+  await assert.rejects(connect({ url: "http://127.0.0.1:1", token: "any" }), { name: "ConnectionLostError", sent: false });
 });
 
 test("a typist types in order and once, also over lost connections", async (t) => {
