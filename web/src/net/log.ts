@@ -2,7 +2,7 @@
 // newer bytes are read when they come into sight, so the length of the whole output does not matter.
 import { signal } from '@preact/signals';
 import type { ExecOutputResult } from '../../../sdk/typescript/src/types.js';
-import { CallError, Conn, type Push } from './conn.js';
+import { Conn, type Push, type TrlError } from './conn.js';
 import { control } from './sessions.js';
 
 export type StreamName = 'stdout' | 'stderr';
@@ -62,7 +62,7 @@ export class Log {
       await f();
       this.error.value = '';
     } catch (e) {
-      if (!(e as CallError).lost) this.error.value = (e as Error).message;
+      if (!(e as TrlError).lost) this.error.value = (e as Error).message;
     } finally {
       this.busy = false;
     }
@@ -186,7 +186,7 @@ export class Log {
       void c.stream('exec.stream', { exec_id: this.exec, stream: this.stream, from_offset: this.next }, (p) => {
         this.waiting.push(p);
         this.frame ??= setTimeout(() => this.take(), 50);
-      }).catch((e: CallError) => { if (!e.lost) this.error.value = e.message; });
+      }).catch((e: TrlError) => { if (!e.lost) this.error.value = e.message; });
     });
   }
 

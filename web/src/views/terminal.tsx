@@ -2,7 +2,7 @@
 import { signal, useSignalEffect } from '@preact/signals';
 import type { SessionInfo } from '../../../sdk/typescript/src/types.js';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { CallError, Conn, type Push } from '../net/conn.js';
+import { Conn, type Push, type TrlError } from '../net/conn.js';
 import { shared } from '../net/login.js';
 import { mayWrite } from '../net/sessions.js';
 import { Typist } from '../net/typist.js';
@@ -93,10 +93,10 @@ class Viewer {
       this.id.value = start.viewer_id ?? '';
       this.ended.value = '';
       this.take = false;
-      void this.typist.run();
+      this.typist.run();
       this.fit();
     } catch (e) {
-      if (!(e as CallError).lost) this.ended.value = (e as Error).message;
+      if (!(e as TrlError).lost) this.ended.value = (e as Error).message;
     }
   }
 
