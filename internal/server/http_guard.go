@@ -105,7 +105,7 @@ func (x *exchange) preflight() bool {
 	}
 	header := x.w.Header()
 	header.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE")
-	header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Last-Event-ID, Range, "+headerKeepAlive+", Mcp-Session-Id, Mcp-Protocol-Version")
+	header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Last-Event-ID, Range, "+headerKeepAlive+", "+headerTraceparent+", Mcp-Session-Id, Mcp-Protocol-Version")
 	header.Set("Access-Control-Max-Age", "600")
 	if x.r.Header.Get("Access-Control-Request-Private-Network") == "true" {
 		header.Set("Access-Control-Allow-Private-Network", "true")

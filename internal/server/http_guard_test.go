@@ -330,7 +330,7 @@ func TestHTTPOrigins(t *testing.T) {
 		switch {
 		case c.allowed && (resp.StatusCode != 204 || text != ""), !c.allowed && resp.StatusCode != 403:
 			t.Errorf("%s: preflight: %d %s", c.origin, resp.StatusCode, text)
-		case c.cors && (resp.Header.Get("Access-Control-Allow-Origin") != c.origin || !strings.Contains(resp.Header.Get("Access-Control-Allow-Headers"), "Authorization")):
+		case c.cors && (resp.Header.Get("Access-Control-Allow-Origin") != c.origin || !strings.Contains(resp.Header.Get("Access-Control-Allow-Headers"), "Authorization") || !strings.Contains(resp.Header.Get("Access-Control-Allow-Headers"), "traceparent")):
 			t.Errorf("%s: preflight: %v", c.origin, resp.Header)
 		case !c.cors && resp.Header.Get("Access-Control-Allow-Origin") != "":
 			t.Errorf("%s: preflight: %v", c.origin, resp.Header)

@@ -6,7 +6,7 @@ import type { CallMethod, CallParams, CallResult, ExecResult } from "./results.j
 import { Exec, Session, type RunOptions } from "./session.js";
 import { EventStream, type StreamOptions } from "./stream.js";
 import { Program, Terminal } from "./terminal.js";
-import type { Abortable, Transport, WireRequest } from "./transport.js";
+import type { Abortable, TraceOptions, Transport, WireRequest } from "./transport.js";
 import { readMethods, type EventSubscribeParams, type Method, type SessionCreateParams, type SessionDestroyResult, type SessionInfo } from "./types.js";
 
 type CreateParams = Camel<SessionCreateParams>;
@@ -32,13 +32,15 @@ export interface EventOptions extends Camel<EventSubscribeParams>, StreamOptions
 export class Trl {
   #transport: Transport;
   #reconnect: ReconnectOptions["reconnect"];
+  #traceparent: TraceOptions["traceparent"];
   #closed = false;
   #owned = new Set<string>(); // the ephemeral sessions of this client
 
   /** For connect; the transport belongs to the client. */
-  constructor(transport: Transport, options: ReconnectOptions = {}) {
+  constructor(transport: Transport, options: ReconnectOptions & TraceOptions = {}) {
     this.#transport = transport;
     this.#reconnect = options.reconnect;
+    this.#traceparent = options.traceparent;
     transport.onLost = () => this.#ownAgain();
   }
 
@@ -51,6 +53,7 @@ export class Trl {
     return {
       transport: this.#transport,
       reconnect: this.#reconnect,
+      traced: (request) => this.#traced(request),
       get closed() {
         return client.#closed;
       },
@@ -142,7 +145,8 @@ export class Trl {
    * Calls a method in the words of the wire.
    * @internal
    */
-  async request(request: WireRequest, signal?: AbortSignal): Promise<unknown> {
+  async request(untraced: WireRequest, signal?: AbortSignal): Promise<unknown> {
+    const request = this.#traced(untraced);
     const begin = performance.now();
     const patience = new Patience(this.link, {});
     for (;;) {
@@ -157,6 +161,12 @@ export class Trl {
         await patience.pause(error, signal, performance.now() - attempt);
       }
     }
+  }
+
+  /** The request, with the position of its caller in a trace. */
+  #traced(request: WireRequest): WireRequest {
+    const traceparent = typeof this.#traceparent === "function" ? this.#traceparent() : this.#traceparent;
+    return traceparent ? { ...request, traceparent } : request;
   }
 
   /** Remembers which ephemeral sessions this client owns. */
@@ -224,16 +234,16 @@ function stillToWait(request: WireRequest, begin: number): WireRequest {
   const passedMs = performance.now() - begin;
   const { timeout_s: seconds, timeout_ms: ms } = request.params;
   if (typeof seconds === "number") {
-    return { method: request.method, params: { ...request.params, timeout_s: Math.max(0, seconds - passedMs / 1000) } };
+    return { ...request, params: { ...request.params, timeout_s: Math.max(0, seconds - passedMs / 1000) } };
   }
   if (typeof ms === "number") {
-    return { method: request.method, params: { ...request.params, timeout_ms: Math.max(0, Math.round(ms - passedMs)) } };
+    return { ...request, params: { ...request.params, timeout_ms: Math.max(0, Math.round(ms - passedMs)) } };
   }
   return request;
 }
 
 /** Makes a client of a transport that answers. */
-export async function connectOver(transport: Transport, options: ReconnectOptions & Abortable): Promise<Trl> {
+export async function connectOver(transport: Transport, options: ReconnectOptions & TraceOptions & Abortable): Promise<Trl> {
   try {
     await transport.call({ method: "system.ping", params: {} }, options.signal, false);
   } catch (error) {

@@ -70,6 +70,6 @@ export {
   type Viewers,
 } from "./terminal.js";
 export { Typist, type TypistInput, type TypistOptions } from "./typist.js";
-export type { Abortable, Push, Pushes, Transport, WireRequest } from "./transport.js";
+export type { Abortable, Push, Pushes, TraceOptions, Transport, WireRequest } from "./transport.js";
 export { apiVersion, type DialogueEventType, type DialogueState, type ErrorCode, type ExecState, type SessionKind, type SessionState, type StreamName, type WaitUntil } from "./types.js";
 export type * as wire from "./types.js";

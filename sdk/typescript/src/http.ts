@@ -7,13 +7,13 @@ import { connectOver, type Trl } from "./client.js";
 import { ConnectionLostError, TrlError, reason } from "./errors.js";
 import { Cutter } from "./lines.js";
 import type { ReconnectOptions } from "./reconnect.js";
-import type { Abortable, Pushes, Transport, WireRequest } from "./transport.js";
+import type { Abortable, Pushes, TraceOptions, Transport, WireRequest } from "./transport.js";
 import type { ErrorBody, StreamEvent, StreamStart } from "./types.js";
 
 export * from "./exports.js";
 
 /** Where a daemon serves HTTP. */
-export interface HTTPOptions extends ReconnectOptions, Abortable {
+export interface HTTPOptions extends ReconnectOptions, TraceOptions, Abortable {
   /** Such as http://127.0.0.1:7070. */
   url: string;
   token?: string | undefined;
@@ -78,7 +78,7 @@ export class HTTPTransport implements Transport {
   }
 
   /** Sends a request. The returned function ends it, and must be called at the end. */
-  async #post({ method, params }: WireRequest, accept: string, signal: AbortSignal | undefined): Promise<[Response, () => void]> {
+  async #post({ method, params, traceparent }: WireRequest, accept: string, signal: AbortSignal | undefined): Promise<[Response, () => void]> {
     const ended = new AbortController();
     const abort = () => ended.abort();
     const done = () => {
@@ -93,7 +93,7 @@ export class HTTPTransport implements Transport {
     try {
       const response = await this.#fetch(`${this.#base}/v1/${method}`, {
         method: "POST",
-        headers: { ...this.#headers, accept },
+        headers: { ...this.#headers, accept, ...(traceparent && !/[^\x21-\x7e]/.test(traceparent) && { traceparent }) },
         body: JSON.stringify(params),
         signal: ended.signal,
         credentials: "omit",

@@ -9,14 +9,14 @@ import type { ReconnectOptions } from "./reconnect.js";
 import type { ExecResult } from "./results.js";
 import { defaultSocket } from "./place.js";
 import { SocketTransport, StdioTransport } from "./socket.js";
-import type { Abortable } from "./transport.js";
+import type { Abortable, TraceOptions } from "./transport.js";
 
 export * from "./exports.js";
 export { defaultSocket } from "./place.js";
 export type { HTTPOptions } from "./http.js";
 
 /** Where a daemon listens on a socket. */
-export interface SocketOptions extends ReconnectOptions, Abortable {
+export interface SocketOptions extends ReconnectOptions, TraceOptions, Abortable {
   /** A path. Absent: where the daemon of this user listens. */
   socket?: string | undefined;
   /**
@@ -27,7 +27,7 @@ export interface SocketOptions extends ReconnectOptions, Abortable {
 }
 
 /** A daemon that is started for this client alone. */
-export interface StdioOptions extends Abortable {
+export interface StdioOptions extends TraceOptions, Abortable {
   /** The command, such as ["trl", "serve", "--stdio"]. */
   stdio: readonly string[];
 }

@@ -1,5 +1,5 @@
 import { ConnectionLostError, TrlError } from "./errors.js";
-import { onAbort, type Transport } from "./transport.js";
+import { onAbort, type Transport, type WireRequest } from "./transport.js";
 
 
 /** Whether and how long a lost connection is made again. */
@@ -15,6 +15,8 @@ export interface ReconnectOptions {
 export interface Link extends ReconnectOptions {
   readonly transport: Transport;
   readonly closed: boolean;
+  /** Adds the position of the caller in a trace. */
+  traced(request: WireRequest): WireRequest;
 }
 
 /** Whether the daemon was not there, or says itself that it is going away. */

@@ -92,7 +92,7 @@ export abstract class PushStream<T> implements AsyncIterable<T> {
 
   constructor(link: Link, request: WireRequest, options: StreamOptions) {
     this.#link = link;
-    this.#request = request;
+    this.#request = link.traced(request);
     this.#signal = options.signal;
     this.#patience = new Patience(link, options);
   }

@@ -10,6 +10,17 @@ export interface Abortable {
 export interface WireRequest {
   readonly method: string;
   readonly params: Readonly<Record<string, unknown>>;
+  /** The position of the caller in a trace. */
+  readonly traceparent?: string | undefined;
+}
+
+/** Where the calls of a client belong in a trace. */
+export interface TraceOptions {
+  /**
+   * A traceparent of W3C Trace Context, or a function that is called for each call and stream and
+   * may return none. What the daemon does for the call is then part of that trace.
+   */
+  traceparent?: string | (() => string | undefined) | undefined;
 }
 
 /** How requests reach a daemon. What is lost on the way is a ConnectionLostError. */

@@ -9,14 +9,14 @@ import { dialer, type DialOptions } from "./dial.js";
 import { AuthFailedError, ConnectionLostError } from "./errors.js";
 import { HTTPTransport } from "./http.js";
 import type { ReconnectOptions } from "./reconnect.js";
-import type { Abortable, Pushes, Transport, WireRequest } from "./transport.js";
+import type { Abortable, Pushes, TraceOptions, Transport, WireRequest } from "./transport.js";
 
 export type { DialOptions, WebSocketLike } from "./dial.js";
 export * from "./exports.js";
 export { LiveConnection, type LiveOptions, type LiveState } from "./live.js";
 
 /** Where a daemon serves HTTP, and how long to try. */
-export interface WebSocketOptions extends DialOptions, ReconnectOptions, Abortable {}
+export interface WebSocketOptions extends DialOptions, ReconnectOptions, TraceOptions, Abortable {}
 
 /** How long the question why a handshake was refused may take. */
 const pingMs = 5_000;
