@@ -14,6 +14,7 @@ from . import aio, types
 from ._stdin import OPEN
 from ._talk import DialogueRawResult, Reply
 from ._place import default_socket
+from ._trace import traced
 from .client import Client, Dialogue, DialogueEvents, Exec, Program, Session, Stream, Terminal, Viewer, connect, run
 from .errors import (
     AgentFailed, AuthFailed, Cancelled, CommandFailed, Conflict, ConnectionLost, DialogueEnded, DialogueNotFound, ExecNotFound,
@@ -28,5 +29,5 @@ __all__ = [
     "IsolationUnavailable", "LimitUnavailable", "MethodNotFound", "Program", "Reply", "RequestTooLarge", "ResourcePressure", "RuntimeUnavailable", "Session",
     "SessionBusy", "SessionLimitExceeded", "SessionNotFound", "SessionTerminated", "ShellFailed", "ShellNotFound",
     "Stream", "StreamEvent", "Terminal", "TrlError", "Viewer", "aio", "connect", "default_socket", "exact_bytes",
-    "run", "types",
+    "run", "traced", "types",
 ]

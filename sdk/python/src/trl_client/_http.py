@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ._trace import traceparent
 from ._wire import Answer, Cutter, Message, Push, encode_json, parse_error, parse_object
 from .errors import ConnectionLost, TrlError, error_of
 from .types import STREAMING
@@ -44,6 +45,9 @@ class HttpWire:
         ]
         if self._token is not None:
             head.append(f"Authorization: Bearer {self._token}")
+        position = traceparent()
+        if position and position.isascii() and position.isprintable():
+            head.append(f"Traceparent: {position}")
         if any("\r" in line or "\n" in line for line in head):
             raise error_of("INVALID_PARAMS", f"method {method!r}, or the token, cannot be sent by HTTP")
         return "\r\n".join(head).encode() + b"\r\n\r\n" + body

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, Union
 
+from ._trace import traceparent
 from .errors import ConnectionLost, TrlError, error_of
 from .types import STREAMING
 
@@ -194,7 +195,8 @@ def encode_json(value: Any) -> bytes:
 def encode_request(id: str, method: str, params: Mapping[str, Any]) -> bytes:
     """Return a request as a line. It asks a stream to send output as bytes, which an older daemon ignores."""
     raw = {"raw": True} if method in STREAMING else {}
-    return encode_json({"id": id, "method": method, "params": params, **raw}) + b"\n"
+    trace = {"traceparent": position} if (position := traceparent()) else {}
+    return encode_json({"id": id, "method": method, "params": params, **raw, **trace}) + b"\n"
 
 
 def parse_line(line: bytes) -> Message | None:
