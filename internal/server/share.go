@@ -89,7 +89,7 @@ func (o *share) hasExec(id string) bool {
 	return ok && session != "" && found && rest != "" && strings.Trim(rest, "0123456789") == ""
 }
 
-// trim removes from a result what is not shared: other things, tags, and names of variables.
+// trim removes from a result what is not shared: other things, tags, names of variables, and who answered.
 func (o *share) trim(result any) any {
 	switch r := result.(type) {
 	case api.SessionListResult:
@@ -112,6 +112,12 @@ func (o *share) trim(result any) any {
 		return r
 	case api.DialogueRequestsResult:
 		r.Requests = slices.DeleteFunc(slices.Clone(r.Requests), func(w api.DialogueWaiting) bool { return w.DialogueID != o.DialogueID || o.DialogueID == "" })
+		return r
+	case api.DialogueTranscriptResult:
+		r.Requests = slices.Clone(r.Requests)
+		for i := range r.Requests {
+			r.Requests[i].AnsweredBy = nil
+		}
 		return r
 	case api.Stream:
 		if _, ok := r.(api.ByteStream); ok {
@@ -138,11 +144,17 @@ func (s sharedStream) Recv() (api.StreamEvent, error) {
 	}
 }
 
-// withoutLabels removes the labels of viewers, which may have names of people and machines.
+// withoutLabels removes the labels of viewers and of clients that answered, which may have names of
+// people and machines.
 func withoutLabels(ev api.StreamEvent) api.StreamEvent {
 	ev.Viewers = slices.Clone(ev.Viewers)
 	for i := range ev.Viewers {
 		ev.Viewers[i].Label = ""
+	}
+	if ev.Event != nil && ev.Event.Request != nil && ev.Event.Request.AnsweredBy != nil {
+		event, request := *ev.Event, *ev.Event.Request
+		request.AnsweredBy = nil
+		event.Request, ev.Event = &request, &event
 	}
 	return ev
 }

@@ -39,7 +39,8 @@ func TestSharesHaveOnePage(t *testing.T) {
 	}
 }
 
-// TestSharesHideLabels: a share sees how many viewers there are, not their labels.
+// TestSharesHideLabels: a share sees how many viewers there are and what was answered, not the labels of
+// those who did it.
 func TestSharesHideLabels(t *testing.T) {
 	list := []api.Viewer{{ViewerID: "v-1", Label: "cli@box", Cols: 80, Owner: true}, {ViewerID: "v-2", Label: "phone"}}
 	events := eventList{{Seq: 1, Type: api.EventViewers, Viewers: list}}
@@ -49,6 +50,20 @@ func TestSharesHideLabels(t *testing.T) {
 	}
 	if list[0].Label != "cli@box" {
 		t.Error("the labels are gone for the others, too")
+	}
+	request := api.DialogueRequest{RequestID: "r1.1", Decision: "allow", AnsweredBy: &api.DialogueAnswerer{Label: "cli@box"}}
+	only := &share{DialogueID: "d-1"}
+	events = eventList{{Seq: 1, Type: api.EventDialogue, DialogueID: "d-1", Event: &api.DialogueEvent{Request: &request}}}
+	ev, err = only.trim(&events).(api.Stream).Recv()
+	if err != nil || ev.Event.Request.Decision != "allow" || ev.Event.Request.AnsweredBy != nil {
+		t.Errorf("%+v, %v", ev.Event.Request, err)
+	}
+	r := only.trim(api.DialogueTranscriptResult{Requests: []api.DialogueRequest{request}}).(api.DialogueTranscriptResult)
+	if r.Requests[0].Decision != "allow" || r.Requests[0].AnsweredBy != nil {
+		t.Errorf("%+v", r.Requests[0])
+	}
+	if request.AnsweredBy == nil {
+		t.Error("the one who answered is gone for the others, too")
 	}
 }
 

@@ -39,8 +39,8 @@ async function boot(): Promise<void> {
   if (me.value) begin();
 }
 
-// Others see this name when they ask who answered or changed something.
-onConnect((c) => c.call('system.hello', { label: label() }).then(() => undefined, () => undefined));
+// Others see this name when they ask who answered or changed something. A share changes nothing.
+onConnect((c) => shared.value ? Promise.resolve() : c.call('system.hello', { label: label() }).then(() => undefined, () => undefined));
 
 let begun = false;
 function begin(): void {

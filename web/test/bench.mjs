@@ -75,7 +75,7 @@ try {
   };
   await beside('a key, until its character is parsed', 'xterm.js that echoes itself', typed(p), typed(empty));
 
-  // 3. A flood: 2 million numbers, until the page shows the last.
+  // 3. A flood: 300,000 numbers, until the page shows the last.
   const flood = (await d.post('session.create', { name: 'flood', kind: 'terminal', command: ['bash', '--norc'] })).session_id;
   await p.goto(`${d.base}/#/s/${flood}`);
   await p.waitForSelector('.screen[data-ready=yes]');

@@ -72,6 +72,7 @@ test('a recording is found, played to its end, and every place shows what the Go
   await p.waitForSelector('.screen[data-ready=yes]');
   await p.selectOption('[aria-label=Speed]', '16');
   await p.waitForSelector('button[aria-label=Play]'); // at the end it stops by itself
+  await settled(p);
   assert.equal(await place(p), cast.events.at(-1).at);
   assert.match(await p.textContent('.player .head'), /60×20 · ended with status 0/);
   const last = cast.events.at(-1).at;

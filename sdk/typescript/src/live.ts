@@ -8,6 +8,9 @@ import type { StreamStart } from "./types.js";
 /** The states of a LiveConnection. Over: there is no login any more, so it is not tried again by itself. */
 export type LiveState = "connecting" | "online" | "waiting" | "over";
 
+/** After so long, the loss of a connection is a new one, and the pauses begin with the shortest. */
+const steadyMs = 2000;
+
 /** Where to connect to, and what to call when something changes. */
 export interface LiveOptions extends DialOptions {
   /** Is called after every connect. What is subscribed there is subscribed again. */
@@ -30,6 +33,7 @@ export class LiveConnection {
   #state: LiveState = "connecting";
   #nextTry = 0;
   #lostAt = 0;
+  #openedAt = 0;
   #attempt: AbortController | undefined; // while a connection is being made
   #connection: LineConnection | undefined;
   #streams = new Map<string, { pushes: Pushes; wanted: boolean }>();
@@ -150,9 +154,11 @@ export class LiveConnection {
     this.#connection = connection;
     connection.onLost = (error) => {
       this.#connection = undefined;
+      // A daemon that has no room for another connection accepts it and closes it at once.
+      if (performance.now() - this.#openedAt > steadyMs) this.#backoff.reset();
       if (!this.#closed) this.#lose(error);
     };
-    this.#backoff.reset();
+    this.#openedAt = performance.now();
     this.#lostAt = 0;
     this.#to("online");
     this.#options.onOpen?.();

@@ -117,7 +117,7 @@ export class Typist {
           await this.#send(fields(next));
         } catch (error) {
           if (this.#failed) return;
-          if (this.#options.waits && isUnavailable(error)) return;
+          if (this.#options.waits && (isUnavailable(error) || (error instanceof TrlError && error.lost))) return;
           if (!this.#options.onRefused) return this.#fail(error); // what follows must not be typed without it
           refused = { error };
         }

@@ -8,6 +8,8 @@ export interface CastEvent { at: number; code: string; data: string }
 export class Cast {
   header: Header | undefined;
   readonly events: CastEvent[] = [];
+  /** The markers, as places to jump to. */
+  readonly markers: CastEvent[] = [];
   private version = 3;
   private at = 0;
   private rest = '';
@@ -27,7 +29,9 @@ export class Cast {
     // Version 2 has the time since the beginning, version 3 the time since the event before.
     const s = Math.max(0, v[0]);
     this.at = this.version === 2 ? Math.max(this.at, s) : this.at + s;
-    this.events.push({ at: this.at, code: v[1], data: v[2] });
+    const e = { at: this.at, code: v[1], data: v[2] };
+    this.events.push(e);
+    if (e.code === 'm') this.markers.push(e);
   }
 
   private head(h: Record<string, unknown>): void {
@@ -68,9 +72,6 @@ export class Cast {
     }
     return Math.min(at, this.end);
   }
-
-  /** The markers, as places to jump to. */
-  get markers(): CastEvent[] { return this.events.filter((e) => e.code === 'm'); }
 }
 
 /** A size such as 80x24, or undefined. */

@@ -63,7 +63,6 @@ export class Screen {
   private webgl: WebglAddon | undefined;
   /** Bytes that were written and are not parsed yet. */
   pending = 0;
-  private drained: (() => void)[] = [];
 
   constructor(private readonly box: HTMLElement, private readonly o: Options) {
     const term = (this.term = new Terminal({
@@ -187,15 +186,11 @@ export class Screen {
     this.pending += size;
     this.term.write(data, () => {
       this.pending -= size;
-      if (this.pending === 0) for (const f of this.drained.splice(0)) f();
     });
   }
 
-  /** Calls f when everything that was written has been parsed. */
-  whenDrained(f: () => void): void {
-    if (this.pending === 0) f();
-    else this.drained.push(f);
-  }
+  /** Calls f when everything that was written has been parsed, and the size is the last one. */
+  whenDrained(f: () => void): void { this.later(f); }
 
   /** The size that fills the box at the wanted font size. */
   proposed(): { cols: number; rows: number } | undefined {

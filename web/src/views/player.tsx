@@ -34,8 +34,12 @@ class Player {
   screen: Screen | undefined;
   private shown = 0; // events that the terminal was given
   private wanted = 0; // events that it should have been given
+  private resized = false; // the font does not fit the size yet
   private busy = false;
+  private reading = false;
+  private over = false; // nothing more is read
   private offset = 0;
+  private readonly drawn: Promise<void>;
   private frame = 0;
   private last = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -43,7 +47,8 @@ class Player {
   private observer: ResizeObserver | undefined;
 
   constructor(readonly id: string, private readonly box: HTMLElement, private start: number | undefined) {
-    void Promise.all([this.draw(), this.read()]).then(() => this.begin(), (e) => (this.error.value = (e as Error).message));
+    this.drawn = this.draw();
+    this.drawn.catch(() => undefined); // follow reports it
   }
 
   private async draw(): Promise<void> {
@@ -64,11 +69,13 @@ class Player {
     for (;;) {
       const r = await control.call<RecordingReadResult>('recording.read', { recording_id: this.id, offset: this.offset });
       if (this.closed) return;
-      this.cast.add(r.data);
       this.offset += new TextEncoder().encode(r.data).length;
+      this.cast.add(r.data);
       this.end.value = this.cast.end;
-      this.live.value = !r.complete && this.offset >= r.total;
-      if (r.data === '' || this.offset >= r.total || this.offset >= MOST) break;
+      if (r.data === '' || this.offset >= r.total || this.offset >= MOST) {
+        this.live.value = !r.complete && this.offset < MOST;
+        break;
+      }
       this.loaded.value = `${bytes(this.offset)} of ${bytes(r.total)}`;
     }
     this.loaded.value = this.offset >= MOST ? `only the first ${bytes(this.offset)} are played` : '';
@@ -78,30 +85,41 @@ class Player {
 
   private begin(): void {
     const h = this.cast.header;
-    if (this.closed || !this.screen) return;
-    if (!h) {
-      if (!this.live.value) this.error.value = 'The recording is empty.';
-      else this.timer = setTimeout(() => void this.read().then(() => this.begin(), () => undefined), FOLLOW_MS);
-      return;
-    }
+    if (!h && this.live.value) return;
+    if (!h) throw new Error('The recording is empty.');
     if (h.idle > 0) this.idle.value = h.idle;
     this.reset();
     this.ready.value = true;
     this.seek(this.start ?? (this.live.value ? this.cast.end : 0));
     if (this.start === undefined) this.play();
-    if (this.live.value) this.follow();
   }
 
-  /** Reads on while the recording grows. A player at the end stays at the end. */
-  follow(): void {
+  /**
+   * Reads the recording, and reads on while it grows. A player at the end stays at the end. A lost
+   * connection ends it; the page calls it again after each connect.
+   */
+  async follow(): Promise<void> {
     clearTimeout(this.timer);
-    if (this.closed || !this.ready.value || !this.live.value) return;
-    this.timer = setTimeout(async () => {
+    if (this.closed || this.reading || this.over) return;
+    this.reading = true;
+    try {
       const atEnd = this.at.value >= this.cast.end;
-      if (!document.hidden) await this.read().catch(() => undefined);
-      if (atEnd && this.playing.value) this.show(this.cast.end);
-      this.follow();
-    }, FOLLOW_MS);
+      if (!this.ready.value) await Promise.all([this.drawn, this.read()]);
+      else if (!document.hidden) await this.read();
+      if (this.closed) return;
+      if (!this.ready.value) this.begin();
+      else if (atEnd && this.playing.value) this.show(this.cast.end);
+      this.over = !this.live.value;
+    } catch (e) {
+      if ((e as { lost?: boolean }).lost) return;
+      this.over = true;
+      this.live.value = false;
+      if (!this.ready.value) this.error.value = (e as Error).message;
+      else this.loaded.value = `the rest cannot be played: ${(e as Error).message}`;
+    } finally {
+      this.reading = false;
+    }
+    if (!this.over) this.timer = setTimeout(() => void this.follow(), FOLLOW_MS);
   }
 
   private reset(): void {
@@ -110,7 +128,7 @@ class Player {
     this.screen!.snapshot(size.cols, size.rows, '', 0);
     this.size.value = `${size.cols}×${size.rows}`;
     this.shown = 0;
-    this.screen!.whenDrained(() => this.screen?.shrink());
+    this.resized = true;
   }
 
   private show(at: number): void {
@@ -125,6 +143,7 @@ class Player {
     const s = this.screen;
     if (!s || this.busy || this.closed) return;
     if (this.wanted < this.shown) this.reset();
+    if (this.wanted === this.shown && !this.resized) return;
     let text = '';
     const flush = () => { if (text) s.write(text, text.length); text = ''; };
     let n = 0;
@@ -135,6 +154,7 @@ class Player {
       if (size) {
         flush();
         s.resize(size.cols, size.rows);
+        this.resized = true;
         this.size.value = `${size.cols}×${size.rows}`;
       }
     }
@@ -143,13 +163,14 @@ class Player {
     s.whenDrained(() => {
       this.busy = false;
       if (this.closed) return;
-      s.shrink();
-      if (this.shown !== this.wanted) this.pump();
+      if (this.resized) s.shrink();
+      this.resized = false;
+      this.pump();
     });
   }
 
   /** Whether the terminal shows the place of the clock. */
-  get settled(): boolean { return this.ready.value && !this.busy && this.shown === this.wanted; }
+  get settled(): boolean { return this.ready.value && !this.busy && !this.resized && this.shown === this.wanted; }
 
   seek(at: number): void {
     this.show(at);
@@ -213,7 +234,7 @@ export function PlayerPage({ id }: { id: string }) {
     Object.assign(box.current!, { trlPlayer: made }); // for tests
     return () => made.close();
   }, [id]);
-  useEffect(() => p?.follow(), [p, epoch.value]);
+  useEffect(() => void p?.follow(), [p, epoch.value]);
   const dark = isDark();
   useEffect(() => p?.screen?.setTheme(dark), [p, dark]);
 
@@ -248,6 +269,8 @@ export function PlayerPage({ id }: { id: string }) {
   const end = p?.end.value ?? 0;
   const now = p?.at.value ?? 0;
   const markers = ready ? p!.cast.markers : [];
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => { if (ready) button.current?.focus(); }, [ready]);
   return (
     <section class="page terminal player" aria-label="Recording" onKeyDown={keys}>
       <div class="bar head">
@@ -261,7 +284,7 @@ export function PlayerPage({ id }: { id: string }) {
       <div class="screen" ref={box} hidden={!!p?.error.value} data-ready={ready ? 'yes' : 'no'} />
       {ready && (
         <div class="bar controls" role="group" aria-label="Player">
-          <button class="primary" aria-label={p!.playing.value ? 'Pause' : 'Play'} title="Space" autofocus onClick={toggle}>{p!.playing.value ? '❚❚' : '▶'}</button>
+          <button class="primary" ref={button} aria-label={p!.playing.value ? 'Pause' : 'Play'} title="Space" onClick={toggle}>{p!.playing.value ? '❚❚' : '▶'}</button>
           <span class="mono time">{clock(now, end)} / {clock(end, end)}</span>
           <span class="track grow">
             <input type="range" aria-label="Place in the recording" min={0} max={end} step="any" value={now} aria-valuetext={`${clock(now, end)} of ${clock(end, end)}`} onInput={(e) => to(Number(e.currentTarget.value))} />

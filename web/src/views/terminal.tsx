@@ -8,7 +8,7 @@ import { mayWrite } from '../net/sessions.js';
 import { Typist } from '../net/typist.js';
 import type { Screen } from '../term/term.js';
 import { askFirst, copyText, plain, toast } from '../ui/parts.js';
-import { coarse, isDark, lineMode, prefer, prefs } from '../ui/prefs.js';
+import { coarse, isDark, label, lineMode, prefer, prefs } from '../ui/prefs.js';
 import { go, href } from '../ui/route.js';
 
 /** So many bytes may wait to be drawn; with more the page asks for a new picture instead. */
@@ -87,7 +87,7 @@ class Viewer {
     this.sent = size ? `${size.cols}x${size.rows}` : '';
     try {
       const start = await this.conn.stream('session.attach', {
-        session_id: this.session, read_only: this.readOnly, ...(this.offset === undefined ? { scrollback: 1000 } : { from_offset: this.offset }),
+        session_id: this.session, read_only: this.readOnly, ...(shared.value ? {} : { label: label() }), ...(this.offset === undefined ? { scrollback: 1000 } : { from_offset: this.offset }),
         ...(size && this.sized && !this.readOnly ? { size, ...(this.take ? { take_size: true } : {}) } : {}),
       }, (p) => this.receive(p));
       this.id.value = start.viewer_id ?? '';
