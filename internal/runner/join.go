@@ -1,46 +1,36 @@
 package runner
 
-import (
-	"sync/atomic"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // joinBuffer is how many bytes pass at once.
 const joinBuffer = 256 << 10
 
 // join passes bytes from stdin to the socket and from the socket to stdout. The end of stdin is
-// passed on. It returns when the socket ends, or stdout has no reader, and reports whether the runner has
-// ended the socket by itself.
-func join(socket int) bool {
+// passed on. It returns when the socket ends, or stdout has no reader.
+func join(socket int) {
 	for _, fd := range []int{0, 1, socket} {
 		_ = unix.SetNonblock(fd, false)
 	}
 	_ = unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
 	widen(0)
 	widen(1)
-	var left atomic.Bool
 	go func() {
 		pass(0, socket)
-		left.Store(true) // the runner closes its side too
 		_ = unix.Shutdown(socket, unix.SHUT_WR)
 	}()
-	return pass(socket, 1) && !left.Load()
+	pass(socket, 1)
 }
 
-// pass copies bytes until one side ends. It reports whether that was the side from which it reads.
-func pass(from, to int) bool {
+// pass copies bytes until one side ends.
+func pass(from, to int) {
 	buf := make([]byte, joinBuffer)
 	for {
 		n, err := unix.Read(from, buf)
 		if err == unix.EINTR {
 			continue
 		}
-		if err != nil || n <= 0 {
-			return true
-		}
-		if writeAll(to, buf[:n]) != nil {
-			return false
+		if err != nil || n <= 0 || writeAll(to, buf[:n]) != nil {
+			return
 		}
 	}
 }

@@ -279,11 +279,7 @@ func dial(dir string) (int, error) {
 	return fd, nil
 }
 
-// exitTimeout is how long a runner that has closed a connection may take to end.
-const exitTimeout = time.Second
-
-// connect joins stdin and stdout to the socket of a runner until either side ends. If the runner ends with
-// the connection, the exit status is StatusGone: the daemon then need not ask.
+// connect joins stdin and stdout to the socket of a runner until either side ends.
 func connect(dir string, p placeReport, nonce string) int {
 	if strings.ContainsAny(nonce, "\x00\n") {
 		return complain(2, "the nonce has a line break")
@@ -304,19 +300,6 @@ func connect(dir string, p placeReport, nonce string) int {
 	if err := writeAll(1, []byte(link.Preamble(nonce))); err != nil {
 		return 1
 	}
-	if join(socket) && ends(p) {
-		return complain(link.StatusGone, howEnded(dir))
-	}
+	join(socket)
 	return 0
-}
-
-// ends waits until a runner that has closed a connection has ended. It reports false if the runner does not
-// end.
-func ends(p placeReport) bool {
-	h, ok := process.Open(p.info())
-	if !ok {
-		return true
-	}
-	defer h.Close()
-	return process.WaitGone([]*process.Handle{h}, time.Now().Add(exitTimeout))
 }

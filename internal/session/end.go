@@ -71,9 +71,6 @@ func (s *Session) endRunner(p link.DestroyParams) {
 			break
 		}
 		if s.dismiss(c.conn, p, patience) {
-			if d, ok := s.runner.(interface{ Dismissed() }); ok {
-				d.Dismissed()
-			}
 			if happens(s.runner.Done(), exitTimeout) {
 				return
 			}

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -232,7 +231,7 @@ func (r *runner) connect(ctx context.Context) (io.ReadWriteCloser, Exit, error) 
 		_, _ = p.Wait()
 		return nil, Exit{}, context.Cause(ctx)
 	}
-	return &connection{Process: p, in: in, runner: r, over: make(chan struct{})}, Exit{}, nil
+	return &connection{Process: p, in: in, rt: r.rt}, Exit{}, nil
 }
 
 // skipNoise reads up to the end of the preamble. It reports false at the end of the input; the error
@@ -256,52 +255,21 @@ func skipNoise(in *bufio.Reader, preamble string) (found bool, err error) {
 // connection is a connection to the socket of a runner.
 type connection struct {
 	Process
-	in     *bufio.Reader
-	runner *runner
-	close  sync.Once
-	wait   sync.Once
-	over   chan struct{} // closed when it is known how the program ended, or that this is unknown
+	in    *bufio.Reader
+	rt    *Runtime
+	close sync.Once
 }
 
-// endPatience is how long the end of a connection waits for the reason.
-const endPatience = time.Second
-
-// Read reads. At the end of the connection of a runner that was dismissed, Done of the runner is closed first
-// if it has ended.
-func (c *connection) Read(b []byte) (int, error) {
-	n, err := c.in.Read(b)
-	if errors.Is(err, io.EOF) {
-		c.learnEnd()
-		timer := time.NewTimer(endPatience)
-		defer timer.Stop()
-		select {
-		case <-c.over:
-		case <-timer.C:
-		}
-	}
-	return n, err
-}
-
-// learnEnd waits for the end of the program, which says whether the runner has ended.
-func (c *connection) learnEnd() {
-	c.wait.Do(func() {
-		wait := func() {
-			defer close(c.over)
-			if exit, err := c.Process.Wait(); err == nil && exit.Status == link.StatusGone {
-				c.runner.ends(func(e *ending) { e.gone = lastLine(exit.Stderr, "it is gone") })
-			}
-		}
-		if !c.runner.rt.spawn(wait) {
-			wait()
-		}
-	})
-}
+func (c *connection) Read(b []byte) (int, error) { return c.in.Read(b) }
 
 // Close ends the connection. The program that joined it ends by itself.
 func (c *connection) Close() (err error) {
 	c.close.Do(func() {
 		err = c.Process.Close()
-		c.learnEnd()
+		wait := func() { _, _ = c.Process.Wait() }
+		if !c.rt.spawn(wait) {
+			wait()
+		}
 	})
 	return err
 }

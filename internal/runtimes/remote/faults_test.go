@@ -2,20 +2,16 @@ package remote_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/trl-dev/trl/api"
-	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/runtimes/remote"
 	"github.com/trl-dev/trl/internal/runtimes/remote/remotetest"
 	"github.com/trl-dev/trl/internal/session"
@@ -192,43 +188,5 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 	if err := os.Remove(bad); err != nil {
 		t.Error(err)
 	}
-	s.wantEmpty()
-}
-
-// TestEndIsNoticed: the end of the connection of a runner that was dismissed says that it has ended, and the
-// place is not asked again.
-func TestEndIsNoticed(t *testing.T) {
-	s := newSite(t)
-	rt, _, leave := s.open()
-	defer leave()
-	r := mustStart(t, rt, spec(1, api.PlaceSSH))
-	c, err := r.Dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	text, err := os.ReadFile(filepath.Join(s.state, "sessions", r.About().SessionID+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rec struct {
-		Report link.Report `json:"report"`
-	}
-	if err := json.Unmarshal(text, &rec); err != nil || rec.Report.PID <= 1 {
-		t.Fatalf("%s: %v", text, err)
-	}
-	r.(interface{ Dismissed() }).Dismissed()
-	if err := syscall.Kill(rec.Report.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, c); err != nil {
-		t.Error(err)
-	}
-	select {
-	case <-r.Done():
-	default:
-		t.Error("the connection has ended, and the end of the runner is not known")
-	}
-	r.Remove(false)
 	s.wantEmpty()
 }

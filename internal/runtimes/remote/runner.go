@@ -29,7 +29,6 @@ type runner struct {
 	mu         sync.Mutex
 	rec        record // Owner, SiteID and the ids do not change once it is started; the rest is guarded by mu
 	ended      bool   // guarded by mu; done is closed
-	ending     ending // guarded by mu
 	placeEnded bool   // guarded by mu; it has ended with its place
 	away       bool   // guarded by mu; the last attempt to reach the place was in vain
 	killing    bool   // guarded by mu
@@ -206,27 +205,6 @@ func (r *runner) Key() string { return r.rec.Key }
 // Done is closed when the runner is known to have ended: trl-runner reports that there, or the place has
 // ended.
 func (r *runner) Done() <-chan struct{} { return r.done }
-
-// ending is the expected end of a runner.
-type ending struct {
-	dismissed bool   // the runner has no session any more, and will exit
-	gone      string // how it ended, by the end of a connection; empty while that is unknown
-}
-
-// Dismissed says that the runner has ended its session and will exit. If its connection then ends because the
-// runner has, that is its end. The end of any other runner may be that of its place, which is asked.
-func (r *runner) Dismissed() { r.ends(func(e *ending) { e.dismissed = true }) }
-
-// ends changes the expected end, and ends the runner when both parts are known.
-func (r *runner) ends(change func(*ending)) {
-	r.mu.Lock()
-	change(&r.ending)
-	e := r.ending
-	r.mu.Unlock()
-	if e.dismissed && e.gone != "" {
-		r.end(e.gone, false)
-	}
-}
 
 // end notes that the runner has ended.
 func (r *runner) end(cause string, withPlace bool) {
