@@ -3,13 +3,13 @@ package api
 // MaxPageLimit is the largest page of session.list, exec.list and dialogue.list.
 const MaxPageLimit = 10_000
 
-// Page selects a part of a list. A list without a limit is whole.
+// Page selects a part of a list. Without a limit, the answer has all entries.
 type Page struct {
 	// Limit is the maximum number of entries in the answer, from 1 to 10000. Absent: all.
 	Limit *int `json:"limit,omitempty"`
 	// After continues the list: next of the page before. The order must be the same.
 	After string `json:"after,omitempty"`
-	// NewestFirst turns the order round.
+	// NewestFirst reverses the order.
 	NewestFirst bool `json:"newest_first,omitempty"`
 }
 

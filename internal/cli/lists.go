@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
@@ -41,7 +42,12 @@ func listExecs(ctx context.Context, c *client.Client, p api.ExecListParams) (all
 	err = pages(func(page api.Page) (string, error) {
 		p.Page = page
 		r, err := c.ExecList(ctx, p)
-		all.Execs, all.Unreachable = append(all.Execs, r.Execs...), r.Unreachable
+		all.Execs = append(all.Execs, r.Execs...)
+		for _, id := range r.Unreachable {
+			if !slices.Contains(all.Unreachable, id) {
+				all.Unreachable = append(all.Unreachable, id)
+			}
+		}
 		return r.Next, err
 	})
 	return all, err

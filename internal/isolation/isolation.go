@@ -43,6 +43,9 @@ type Request struct {
 	Private string
 	// Secrets are files and directories that no session may read, if they exist.
 	Secrets []string
+	// Runner is the program of the runner in another place, which the daemon starts there without isolation.
+	// No session may read or replace it, where the kernel can express that; its directory may be writable.
+	Runner string
 	// Programs are files that must be readable, because they are started.
 	Programs []string
 	// Memo is where to remember that namespaces work, so that the next session need not try them;
@@ -195,7 +198,7 @@ func (r *Request) resolve() (p paths, err error) {
 		}
 	}
 	granted := slices.Concat(p.writable, p.readable)
-	secrets := daemon
+	secrets := slices.Concat(daemon, realPaths([]string{r.Runner}))
 	if home != "" {
 		for _, name := range homeSecrets {
 			secrets = append(secrets, realPaths([]string{filepath.Join(home, name)})...)

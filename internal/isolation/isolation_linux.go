@@ -59,7 +59,7 @@ func NewPlan(r Request) (Plan, error) {
 		}
 	}
 	if !r.limited() {
-		p.secrets = outermost(realPaths(r.Secrets))
+		p.secrets = outermost(realPaths(append([]string{r.Runner}, r.Secrets...)))
 		for _, dir := range realPaths([]string{r.WorkingDir}) {
 			if err = daemonPath("working_dir", dir, p.secrets); err != nil {
 				return Plan{}, err

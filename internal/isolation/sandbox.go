@@ -38,7 +38,7 @@ func profile(r Request, p paths) string {
 		b.WriteString("(deny network-outbound (remote unix-socket))\n")
 		rule("allow network-outbound", p.writable...)
 	} else {
-		rule("deny file-read* file-write* network-outbound", realPaths(r.Secrets)...)
+		rule("deny file-read* file-write* network-outbound", realPaths(append([]string{r.Runner}, r.Secrets...))...)
 		rule("allow file-read* file-write*", realPaths([]string{r.Channel})...)
 	}
 	if r.Isolation.Network == api.NetworkNone || r.Isolation.Network == api.NetworkAllow {

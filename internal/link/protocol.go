@@ -141,7 +141,7 @@ type CreateParams struct {
 }
 
 // SecretsVariable is in the environment of a runner whose owner is another daemon, which does not know this
-// machine: the list of Secrets here. Sessions do not see it.
+// machine: the list of Secrets here, as JSON. Sessions do not see it.
 const SecretsVariable = "TRL_SECRETS"
 
 // PrivateRoot is the directory that contains those of PrivateDir. It belongs to the daemon; spillDir, which
@@ -155,6 +155,9 @@ func PrivateRoot(spillDir string) string {
 func PrivateDir(spillDir, sessionID string) string {
 	return PrivateRoot(spillDir) + "/" + sessionID
 }
+
+// EarlierPrivateDir is where PrivateDir was before version 0.1.0.
+func EarlierPrivateDir(spillDir, sessionID string) string { return spillDir + "/private-" + sessionID }
 
 // RecordFile is the name of the file with the recording of a session.
 func RecordFile(sessionID string) string { return sessionID + ".cast" }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/signal"
@@ -109,10 +110,9 @@ func serve(inPlace bool) int {
 	}
 	if inPlace {
 		c.BaseEnv, c.StartDir, c.SpillDir = baseEnv(os.Environ()), os.Getenv(startDirVariable), spillDir(dir)
-		c.Secrets = append(filepath.SplitList(os.Getenv(link.SecretsVariable)), filepath.Dir(dir))
-		if self, err := os.Executable(); err == nil {
-			c.Secrets = append(c.Secrets, self) // the daemon starts it there again, without isolation
-		}
+		_ = json.Unmarshal([]byte(os.Getenv(link.SecretsVariable)), &c.Secrets) // only a guest has the variable
+		c.Secrets = append(c.Secrets, filepath.Dir(dir))
+		c.Program, _ = os.Executable()
 		keepFromCleaners(dir)
 	}
 	r, err := New(c)

@@ -36,6 +36,8 @@ type Config struct {
 	SpillDir string
 	// Secrets are the paths there that isolation hides, beside those of link.CreateParams.
 	Secrets []string
+	// Program is the path of this program, if isolation should hide it.
+	Program string
 	// Start starts a process on the thread whose children are watched.
 	Start func(process.Spec) (*process.Process, error)
 	// Exit ends the runner process.

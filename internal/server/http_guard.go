@@ -95,7 +95,7 @@ func (x *exchange) originAllowed() bool {
 }
 
 // exposedHeaders are what a foreign page may see of an answer.
-const exposedHeaders = "Content-Range, Retry-After, WWW-Authenticate, Mcp-Session-Id, " +
+const exposedHeaders = "Content-Range, ETag, Retry-After, WWW-Authenticate, Mcp-Session-Id, " +
 	headerOffset + ", " + headerNextOffset + ", " + headerTotal + ", " + headerState + ", " + headerComplete + ", " + headerGap
 
 // preflight answers the CORS preflight request of a browser. It reports whether the request was one.
@@ -105,7 +105,7 @@ func (x *exchange) preflight() bool {
 	}
 	header := x.w.Header()
 	header.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE")
-	header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Last-Event-ID, Range, "+headerKeepAlive+", "+headerTraceparent+", Mcp-Session-Id, Mcp-Protocol-Version")
+	header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Last-Event-ID, Range, If-Range, "+headerKeepAlive+", "+headerTraceparent+", Mcp-Session-Id, Mcp-Protocol-Version")
 	header.Set("Access-Control-Max-Age", "600")
 	if x.r.Header.Get("Access-Control-Request-Private-Network") == "true" {
 		header.Set("Access-Control-Allow-Private-Network", "true")

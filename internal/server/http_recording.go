@@ -54,6 +54,7 @@ func (x *exchange) recording(id string) {
 		}
 		// recording.read ends with a whole character, a range may end within one.
 		out, err := read(ctx, offset, min(limit+utf8.UTFMax, api.MaxRecordingBytes))
+		out.Complete = out.Complete && int64(len(out.Bytes)) <= limit
 		out.Bytes = out.Bytes[:min(int64(len(out.Bytes)), limit)]
 		return out, err
 	}

@@ -51,6 +51,7 @@ func TestHTTPRecording(t *testing.T) {
 		{"aa", fmt.Sprintf("bytes=5-%d", inside+1_500_000), "", 5, inside + 1_500_001, fmt.Sprintf("bytes 5-%d/%d", inside+1_500_000, total)},
 		{"aa", "bytes=-7", "", total - 7, total, fmt.Sprintf("bytes %d-%d/%d", total-7, total-1, total)},
 		{"aa", "bytes=7-", "", 7, total, fmt.Sprintf("bytes 7-%d/%d", total-1, total)},
+		{"aa", fmt.Sprintf("bytes=-%d", 1<<20+2), "", total - 1<<20 - 2, total, fmt.Sprintf("bytes %d-%d/%d", total-1<<20-2, total-1, total)}, // the last piece has two bytes
 		{"aa", "bytes=7-8", tag, 7, 9, fmt.Sprintf("bytes 7-8/%d", total)},
 		{"aa", "bytes=7-8", `"s-00000000aa-1"`, 0, total, ""},
 		{"aa", "bytes=7-8", "W/" + tag, 0, total, ""},

@@ -54,19 +54,27 @@ func (o *share) pin(m api.Method, params json.RawMessage) (json.RawMessage, *api
 	if !allowed {
 		return nil, api.Errorf(api.CodeForbidden, "method %q: this login may only watch %s", m.Name, o)
 	}
-	if len(params) == 0 || m.Name != "dialogue.events" && m.Name != "session.list" && m.Name != "dialogue.list" {
+	var fields map[string]json.RawMessage
+	if len(params) > 0 {
+		if err := json.Unmarshal(params, &fields); err != nil {
+			return nil, api.AsError(err)
+		}
+	}
+	if fields == nil {
 		return params, nil
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(params, &fields); err != nil {
-		return nil, api.AsError(err)
-	}
-	if m.Name == "dialogue.events" {
+	switch m.Name {
+	case "dialogue.events":
 		fields["passive"] = json.RawMessage("true") // a viewer cannot answer the agent
+	case "session.list", "dialogue.list":
+		// The list has one entry. On pages, it could be on any, and next would name others.
+		delete(fields, "limit")
+		delete(fields, "after")
+	case "session.attach":
+		delete(fields, "label") // the other viewers do not know who sent it
+	default:
+		return params, nil
 	}
-	// The list has one entry. On pages, it could be on any, and next would name others.
-	delete(fields, "limit")
-	delete(fields, "after")
 	text, err := json.Marshal(fields)
 	if err != nil {
 		return nil, api.AsError(err)

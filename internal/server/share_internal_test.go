@@ -39,6 +39,15 @@ func TestSharesHaveOnePage(t *testing.T) {
 	}
 }
 
+// TestSharesHaveNoLabel: the viewers of a terminal cannot be deceived about who watches.
+func TestSharesHaveNoLabel(t *testing.T) {
+	m, _ := api.FindMethod("session.attach")
+	params, refused := (&share{SessionID: "s-1"}).pin(m, json.RawMessage(`{"session_id":"s-1","label":"root@box"}`))
+	if refused != nil || string(params) != `{"session_id":"s-1"}` {
+		t.Errorf("%s, %v", params, refused)
+	}
+}
+
 // TestSharesHideLabels: a share sees how many viewers there are and what was answered, not the labels of
 // those who did it.
 func TestSharesHideLabels(t *testing.T) {

@@ -108,7 +108,20 @@ func (r *Registry) isLive(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, begun := r.starting[id]
-	return begun || r.living[id] != nil || r.strangers[id]
+	if begun || r.living[id] != nil {
+		return true
+	}
+	ended, stranger := r.strangers[id]
+	if !stranger {
+		return false
+	}
+	select {
+	case <-ended:
+		delete(r.strangers, id)
+		return false
+	default:
+		return true
+	}
 }
 
 // wakeBefore makes sure that the housekeeping runs at that time.

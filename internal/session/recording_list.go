@@ -175,7 +175,7 @@ func (r *Registry) ReadRecording(ctx context.Context, p api.RecordingReadParams)
 	if err != nil {
 		return api.RecordingReadResult{}, recordingFault(p.RecordingID, err)
 	}
-	complete := p.Offset+int64(len(data)) == total
+	complete := p.Offset+int64(len(data)) == total && !r.isLive(p.RecordingID)
 	if !complete {
 		data = data[:len(data)-search.TornEnd(data)]
 	}

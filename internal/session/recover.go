@@ -165,7 +165,7 @@ func (s *Session) leaveStranger(why *strangerError) bool {
 	s.log.Warn("ignored a session of an earlier daemon: "+why.Error()+
 		"; use a trl of that version to reach it, or end the process of its runner", "runner_pid", why.hello.PID)
 	s.registry.mu.Lock()
-	s.registry.strangers[s.id] = true
+	s.registry.strangers[s.id] = s.runner.Done()
 	s.registry.mu.Unlock()
 	s.registry.unregister(s)
 	return true

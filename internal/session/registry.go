@@ -104,12 +104,12 @@ type Registry struct {
 	names    map[string]string   // guarded by mu; name → id of those starting and living
 	// guests and pastGuests are the runners of sessions that belong to other daemons, by id: those that
 	// live or are being started, and those that have ended.
-	guests, pastGuests map[string]*guest // guarded by mu
-	strangers          map[string]bool   // guarded by mu; live sessions that this daemon does not understand, by id
-	commands           int64             // guarded by mu; run by sessions that are not living any more
-	nextWake           time.Time         // guarded by mu; when the housekeeping is due; zero = when wake is signalled
-	holds              int               // guarded by mu; connections and others that need the daemon
-	idleSince          time.Time         // guarded by mu; zero while there is a session or a hold
+	guests, pastGuests map[string]*guest          // guarded by mu
+	strangers          map[string]<-chan struct{} // guarded by mu; sessions that this daemon does not understand, by id: closed when the runner has ended
+	commands           int64                      // guarded by mu; run by sessions that are not living any more
+	nextWake           time.Time                  // guarded by mu; when the housekeeping is due; zero = when wake is signalled
+	holds              int                        // guarded by mu; connections and others that need the daemon
+	idleSince          time.Time                  // guarded by mu; zero while there is a session or a hold
 
 	closed         atomic.Bool  // the output of sessions that end from now on is not kept
 	liveOutput     atomic.Int64 // bytes of output that live sessions keep
@@ -126,7 +126,7 @@ func NewRegistry(c Config) *Registry {
 		config: c, log: c.Logger, journal: c.Journal,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), housekeepingDone: make(chan struct{}), unused: make(chan struct{}),
 		starting: map[string]starting{}, living: map[string]*Session{}, past: map[string]*Session{},
-		names: map[string]string{}, guests: map[string]*guest{}, pastGuests: map[string]*guest{}, strangers: map[string]bool{}, idleSince: time.Now(),
+		names: map[string]string{}, guests: map[string]*guest{}, pastGuests: map[string]*guest{}, strangers: map[string]<-chan struct{}{}, idleSince: time.Now(),
 	}
 	if r.journal == nil {
 		r.journal = journal.New(c.Logger)

@@ -2,6 +2,7 @@ package terminal_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -109,15 +110,19 @@ func TestFollow(t *testing.T) {
 
 // TestFollowModes: a reader that wants the modes gets them at once, and again when one of them changes.
 func TestFollowModes(t *testing.T) {
-	term := sh(t, `printf 'one'; read x; printf '\033]2;a title\007\033]7;file:///some/dir\007\033[?1049h\033[?1002h\033[>5u'; read x; printf 'more'; read x`)
+	term := sh(t, `printf 'one'; read x; printf '\033]2;a title\007\033]7;file:///some/dir%%ff\007\033[?1049h\033[?1002h\033[>5u'; read x; printf 'more'; read x`)
 	term.see("one")
 	v := term.attach()
 	modes := &api.TerminalModes{}
 	next := func() *api.TerminalModes {
 		t.Helper()
 		res := v.follow(link.FollowParams{Limit: 1 << 20, Wait: true, Modes: modes})
-		if res.Modes != nil {
-			modes = res.Modes
+		if res.Modes != nil { // as it crosses the link
+			modes = &api.TerminalModes{}
+			text, err := json.Marshal(res.Modes)
+			if err := errors.Join(err, json.Unmarshal(text, modes)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		return res.Modes
 	}
@@ -125,7 +130,7 @@ func TestFollowModes(t *testing.T) {
 		t.Errorf("at first: %+v", m)
 	}
 	term.press("enter")
-	want := api.TerminalModes{KittyFlags: 5, Mouse: "drag", Alternate: true, Title: "a title", WorkingDir: "/some/dir"}
+	want := api.TerminalModes{KittyFlags: 5, Mouse: "drag", Alternate: true, Title: "a title", WorkingDir: "/some/dir\uFFFD"}
 	for *modes != want {
 		next()
 	}

@@ -89,7 +89,11 @@ func modesOf(v *vt.Terminal) api.ScreenModes {
 func (t *Terminal) modesLocked() (m api.TerminalModes) {
 	t.screen.do(t.offset, func(v *vt.Terminal) {
 		modes := v.Modes()
-		m = api.TerminalModes{KittyFlags: modes.KittyFlags, Mouse: modes.Mouse, Alternate: v.Alternate(), Title: v.Title(), WorkingDir: v.WorkingDir()}
+		// The reader sends the modes that it has, after JSON has replaced what is not UTF-8.
+		m = api.TerminalModes{
+			KittyFlags: modes.KittyFlags, Mouse: modes.Mouse, Alternate: v.Alternate(), Title: v.Title(),
+			WorkingDir: strings.ToValidUTF8(v.WorkingDir(), "\uFFFD"),
+		}
 	})
 	return m
 }

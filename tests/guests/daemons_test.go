@@ -281,3 +281,54 @@ func TestMaxSessions(t *testing.T) {
 	_, err = w.there.SessionCreate(w.ctx, api.SessionCreateParams{})
 	testkit.WantError(t, err, api.CodeMaxSessionsReached, "max_sessions")
 }
+
+// TestUnreachable: while the far daemon cannot be reached, calls say so with advice, events tell when that
+// began and ended, and a session that is destroyed meanwhile is removed there by a later daemon.
+func TestUnreachable(t *testing.T) {
+	w := startWorld(t, nil, nil)
+	id := w.create(api.SessionCreateParams{Name: "build"}).SessionID
+	x := testkit.Must(w.ExecStart(w.ctx, api.ExecParams{SessionID: id, Command: "i=0; while [ $i -lt 200 ]; do echo line $i; i=$((i+1)); sleep 0.01; done; exit 7"}))(t)
+	lose := func() {
+		w.proxy.Refuse()
+		w.proxy.Cut()
+	}
+	lose()
+	_, err := w.ExecRun(w.ctx, api.ExecParams{SessionID: id, Argv: []string{"true"}})
+	testkit.WantError(t, err, api.CodeRuntimeUnavailable, "end it with session.destroy and force")
+	info := testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: id}))(t)
+	if info.Reachable || info.UnreachableSince == nil || info.UnreachableWhy == "" {
+		t.Errorf("while it is unreachable: %+v", info.SessionInfo)
+	}
+	w.proxy.Listen()
+	testkit.Must(w.ExecWait(w.ctx, api.ExecWaitParams{ExecIDs: []string{x.ExecID}, Until: []string{api.UntilExit}}))(t)
+	if info := testkit.Must(w.ExecInfo(w.ctx, api.ExecInfoParams{ExecID: x.ExecID}))(t); info.Outcome == nil || info.Outcome.ExitCode != 7 || info.StdoutBytes != 10*7+90*8+100*9 {
+		t.Errorf("the command: %+v", info)
+	}
+	info = testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: id}))(t)
+	if !info.Reachable || info.UnreachableSince != nil || info.UnreachableWhy != "" {
+		t.Errorf("when it is reachable again: %+v", info.SessionInfo)
+	}
+	events := testkit.Must(w.EventSubscribe(w.ctx, api.EventSubscribeParams{AfterSeq: new(int64(0))}))(t)
+	defer events.Close()
+	for _, want := range []string{api.EventSessionUnreachable, api.EventSessionReachable} {
+		for got := ""; got != want; {
+			e := testkit.Must(events.Recv())(t)
+			if got = e.Type; got == want && (e.SessionID != id || want == api.EventSessionUnreachable && e.Cause == "") {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+
+	lose()
+	testkit.Must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: id, Force: true}))(t)
+	if list := w.guests(t); len(list) != 1 {
+		t.Errorf("guests of the far daemon: %+v", list)
+	}
+	w.Client = w.near.Crash(t, nil)
+	w.proxy.Listen()
+	r := testkit.Must(w.RuntimePrune(w.ctx, api.RuntimePruneParams{}))(t)
+	testkit.Eventually(t, "the far daemon has no guest", func() bool { return len(w.guests(t)) == 0 })
+	if len(r.Pending) > 0 {
+		t.Errorf("pending: %+v", r)
+	}
+}

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -97,7 +97,11 @@ func (r *runner) start() error {
 		// session begins with, as in every other place.
 		spec.Args = append(spec.Args, link.VerbServe)
 		spec.Env = append(spec.Env[:1], r.rt.guestEnviron()...)
-		spec.Env = append(spec.Env, link.SecretsVariable+"="+strings.Join(r.rt.secrets, string(filepath.ListSeparator)))
+		secrets, err := json.Marshal(r.rt.secrets)
+		if err != nil {
+			return fmt.Errorf("secrets: %w", err)
+		}
+		spec.Env = append(spec.Env, link.SecretsVariable+"="+string(secrets))
 		spec.Files = append(spec.Files, files[0]) // where it would report to its starter
 	}
 	r.proc, err = r.rt.Spawn(spec)

@@ -788,13 +788,13 @@ export interface SessionCreateParams {
   isolation_mode?: string;
 }
 
-/** Selects a part of a list. A list without a limit is whole. */
+/** Selects a part of a list. Without a limit, the answer has all entries. */
 export interface Page {
   /** The maximum number of entries in the answer, from 1 to 10000. Absent: all. */
   limit?: number;
   /** Continues the list: next of the page before. The order must be the same. */
   after?: string;
-  /** Turns the order round. */
+  /** Reverses the order. */
   newest_first?: boolean;
 }
 

@@ -1,5 +1,5 @@
 // The recordings of terminals, also of sessions that are no longer known.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { KeptRecording, RecordingListResult } from '../../../sdk/typescript/src/types.js';
 import { control, epoch, mayWrite, onEvent } from '../net/sessions.js';
 import { ago, askFirst, attempt, bytes, Empty, plain } from '../ui/parts.js';
@@ -10,19 +10,29 @@ export function RecordingsPage() {
   const [next, setNext] = useState('');
   const [total, setTotal] = useState(0);
   const [wrong, setWrong] = useState('');
+  const paged = useRef(false); // there are older ones than the newest in the list
+  // Reads the newest recordings, or those before one. What is older than the newest ones stays.
   const load = (before = '') => control.call<RecordingListResult>('recording.list', before ? { before } : {}).then((r) => {
-    setList((l) => (before ? [...(l ?? []), ...r.recordings] : r.recordings));
-    setNext(r.next_before ?? '');
+    const oldest = r.recordings[r.recordings.length - 1]?.started_at ?? '';
+    setList((l = []) => (before ? [...l, ...r.recordings] : [...r.recordings, ...l.filter((x) => r.next_before && x.started_at < oldest)]));
+    if (before || !paged.current) setNext(r.next_before ?? '');
+    paged.current ||= before !== '';
     setTotal(r.total_bytes);
     setWrong('');
   }, (e) => setWrong((e as Error).message));
   useEffect(() => {
     void load();
-    return onEvent((p) => { if (p.type === 'session.created' || p.type === 'session.terminated') void load(); });
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const stop = onEvent((p) => {
+      if (p.type !== 'session.created' && p.type !== 'session.terminated') return;
+      clearTimeout(timer);
+      timer = setTimeout(() => void load(), 200); // many sessions may end together
+    });
+    return () => { clearTimeout(timer); stop(); };
   }, [epoch.value]);
   const remove = (r: KeptRecording) => askFirst({
     title: 'Delete this recording?', text: `${plain(r.name || r.recording_id)}, ${bytes(r.bytes)}. It cannot be restored.`, yes: 'Delete', danger: true,
-    run: () => void attempt(() => control.call('recording.delete', { recording_id: r.recording_id })).then(() => load()),
+    run: () => void attempt(() => control.call('recording.delete', { recording_id: r.recording_id })).then(() => { setList((l) => l?.filter((x) => x.recording_id !== r.recording_id)); return load(); }),
   });
   if (!list) return <Empty><p>{wrong || 'Loading…'}</p></Empty>;
   return (

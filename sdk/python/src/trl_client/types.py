@@ -961,7 +961,7 @@ class SessionCreateParams(TypedDict, total=False):
 
 
 class Page(TypedDict, total=False):
-    """Selects a part of a list. A list without a limit is whole."""
+    """Selects a part of a list. Without a limit, the answer has all entries."""
 
     limit: int
     """The maximum number of entries in the answer, from 1 to 10000. Absent: all."""
@@ -970,7 +970,7 @@ class Page(TypedDict, total=False):
     """Continues the list: next of the page before. The order must be the same."""
 
     newest_first: bool
-    """Turns the order round."""
+    """Reverses the order."""
 
 
 class SessionListParams(TypedDict, total=False):
@@ -1000,7 +1000,7 @@ class SessionListParams(TypedDict, total=False):
     """Continues the list: next of the page before. The order must be the same."""
 
     newest_first: bool
-    """Turns the order round."""
+    """Reverses the order."""
 
 
 class SessionInfoParams(TypedDict):
@@ -1702,7 +1702,7 @@ class ExecListParams(TypedDict, total=False):
     """Continues the list: next of the page before. The order must be the same."""
 
     newest_first: bool
-    """Turns the order round."""
+    """Reverses the order."""
 
 
 class _DialogueRemote(TypedDict):
@@ -1873,7 +1873,7 @@ class DialogueListParams(TypedDict, total=False):
     """Continues the list: next of the page before. The order must be the same."""
 
     newest_first: bool
-    """Turns the order round."""
+    """Reverses the order."""
 
 
 class DialogueInfoParams(TypedDict):
