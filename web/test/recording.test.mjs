@@ -36,7 +36,7 @@ async function record(name) {
 function read(id) {
   const lines = d.call('recording.read', { recording_id: id }).data.trim().split('\n');
   let at = 0;
-  return { header: lines[0], events: lines.slice(1).map((line) => ({ line, at: (at += JSON.parse(line)[0]), code: JSON.parse(line)[1] })) };
+  return { header: lines[0], events: lines.slice(1).filter((line) => line[0] !== '#').map((line) => ({ line, at: (at += JSON.parse(line)[0]), code: JSON.parse(line)[1] })) };
 }
 
 /** The screen that the Go side makes of the recording at a time. */
