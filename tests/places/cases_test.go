@@ -24,9 +24,8 @@ var all = flag.Bool("all", os.Getenv("TRL_TEST_PLACES") == "all", "run every cas
 const lanes = 4
 
 // TestPlaces tests every place. In one session of each: much output, a daemon that is killed. Beside it:
-// the cases of tests/cases. Then: the examples of the documentation, and that nothing is left. Without -all,
-// every case in every shell runs over ssh; each other place runs a quarter of the cases that do not take long,
-// with a shell of its own.
+// the cases of tests/cases. Then: the examples of the documentation, and that nothing is left. Without -all
+// the places share the cases that do not take long between them, each with another shell.
 //
 //	go test ./tests/places -timeout 3h -run TestPlaces/docker -all
 func TestPlaces(t *testing.T) {
@@ -52,7 +51,7 @@ func TestPlaces(t *testing.T) {
 		p.Run("output", func(t *testing.T) { p.output(t, first) })
 		p.Run("killed", func(t *testing.T) { p.killed(t, first) })
 		names := cases.Tested
-		if !p.complete() {
+		if !*all {
 			names = oneShell[p.name]
 		}
 		p.Run("cases", func(t *testing.T) {
@@ -74,12 +73,8 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// complete reports whether every case runs in every shell of the place. CI does that over ssh alone: a session
-// in a container costs three times docker exec there, and a session over ssh three channels of one connection.
-func (p *place) complete() bool { return *all || p.name == "ssh" }
-
-// oneShell is the shell that CI runs in the other places.
-var oneShell = map[string][]string{"docker": {"bash"}, "kubernetes": {"ash"}, "trl": {"sh"}}
+// oneShell is the shell that CI runs in a place.
+var oneShell = map[string][]string{"docker": {"bash"}, "ssh": {"zsh"}, "kubernetes": {"ash"}, "trl": {"sh"}}
 
 // corpus runs the cases of a shell, some beside each other.
 func (p *place) corpus(t *testing.T, beside string, shell cases.Shell) {
@@ -92,7 +87,7 @@ func (p *place) corpus(t *testing.T, beside string, shell cases.Shell) {
 			t.Fatal(err)
 		}
 		for i, c := range list {
-			wanted := p.complete() || !c.IsSlow() && i%len(builders) == number
+			wanted := *all || !c.IsSlow() && i%len(builders) == number
 			if wanted && i/len(builders)%lanes == lane && slices.Contains(c.Shells, cases.Base(shell.Name)) {
 				lists[lane] = append(lists[lane], c)
 			}
