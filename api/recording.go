@@ -22,10 +22,7 @@ type KeptRecording struct {
 	// StartedAt is when the recording started, in whole seconds.
 	StartedAt time.Time `json:"started_at"`
 	ChangedAt time.Time `json:"changed_at"` // when something was last recorded
-	// DurationMS is the length of the recording. Absent while the session lives, and if the recording
-	// broke off.
-	DurationMS *int64 `json:"duration_ms,omitempty"`
-	Input      bool   `json:"input"` // true if the input is recorded, too
+	Input     bool      `json:"input"`      // true if the input is recorded, too
 }
 
 // RecordingListParams asks for a page of the recordings.

@@ -49,7 +49,7 @@ func TestSharesHaveNoLabel(t *testing.T) {
 }
 
 // TestSharesHideLabels: a share sees how many viewers there are and what was answered, not the labels of
-// those who did it.
+// viewers and clients.
 func TestSharesHideLabels(t *testing.T) {
 	list := []api.Viewer{{ViewerID: "v-1", Label: "cli@box", Cols: 80, Owner: true}, {ViewerID: "v-2", Label: "phone"}}
 	events := eventList{{Seq: 1, Type: api.EventViewers, Viewers: list}}

@@ -80,25 +80,6 @@ func (rs *recordings) keepHeaders(files []recordingFile) {
 	maps.DeleteFunc(rs.headers, func(id string, _ cast.Header) bool { return !kept[id] })
 }
 
-// duration returns how long a recording is, by the end of its file; nil if it is not complete.
-func (rs *recordings) duration(f recordingFile) *int64 {
-	file, err := os.Open(rs.path(f.id))
-	if err != nil {
-		return nil
-	}
-	defer file.Close()
-	end := make([]byte, min(f.size, cast.DurationTail))
-	if _, err := file.ReadAt(end, f.size-int64(len(end))); err != nil {
-		return nil
-	}
-	d, ok := cast.Duration(end)
-	if !ok {
-		return nil
-	}
-	ms := d.Milliseconds()
-	return &ms
-}
-
 // Recordings lists the recordings, the newest first: those of live sessions, of ended ones and of
 // sessions that are no longer known.
 func (r *Registry) Recordings(p api.RecordingListParams) (api.RecordingListResult, error) {
@@ -143,7 +124,7 @@ func (r *Registry) Recordings(p api.RecordingListParams) (api.RecordingListResul
 func (r *Registry) keptRecording(f recordingFile, h cast.Header) api.KeptRecording {
 	info := api.KeptRecording{
 		RecordingID: f.id, Command: h.Command, Cols: h.Cols, Rows: h.Rows, Bytes: f.size, Live: r.isLive(f.id),
-		StartedAt: h.Time.UTC(), ChangedAt: f.at.UTC(), DurationMS: r.recordings.duration(f), Input: h.HasInput,
+		StartedAt: h.Time.UTC(), ChangedAt: f.at.UTC(), Input: h.HasInput,
 	}
 	if s, err := r.Get(f.id); err == nil {
 		known := s.Info()

@@ -30,7 +30,7 @@ func TestKeptRecordings(t *testing.T) {
 	for n := range 5 {
 		text := fmt.Sprintf(`{"version":3,"term":{"cols":80,"rows":2%d},"timestamp":%d,"command":"make é","input":%t}`+"\n", n, 1000+n, n == 2)
 		if n != 1 { // that one broke off
-			text += fmt.Sprintf("[0.5, \"x\", \"0\"]\n# duration %d.500999\n", n)
+			text += "[0.5, \"x\", \"0\"]\n"
 		}
 		write(id(n)+".cast", text)
 		total += len(text)
@@ -47,7 +47,7 @@ func TestKeptRecordings(t *testing.T) {
 				if one.Cols != 80 || one.Live || one.Command != "make é" || one.StartedAt.Unix() != int64(980+one.Rows) || one.ChangedAt.IsZero() {
 					t.Errorf("%+v", one)
 				}
-				if n := one.Rows - 20; (one.DurationMS == nil) != (n == 1) || n != 1 && *one.DurationMS != int64(n*1000+500) || one.Input != (n == 2) {
+				if n := one.Rows - 20; one.Input != (n == 2) {
 					t.Errorf("%+v", one)
 				}
 				got = append(got, one.RecordingID)
@@ -82,7 +82,7 @@ func TestKeptRecordings(t *testing.T) {
 		testkit.WantError(t, err, api.CodeInvalidParams, "begin again without before")
 		// A header is read once.
 		write(id(4)+".cast", "")
-		if r := testkit.Must(w.Registry.Recordings(api.RecordingListParams{Limit: 1}))(t); r.Recordings[0].Command != "make é" || r.Recordings[0].Bytes != 0 || r.Recordings[0].DurationMS != nil {
+		if r := testkit.Must(w.Registry.Recordings(api.RecordingListParams{Limit: 1}))(t); r.Recordings[0].Command != "make é" || r.Recordings[0].Bytes != 0 {
 			t.Errorf("%+v", r)
 		}
 		plain := w.create(terminal("")).SessionID

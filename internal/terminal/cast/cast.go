@@ -5,7 +5,6 @@
 package cast
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -48,29 +47,6 @@ type Event struct {
 	At   time.Duration // since the beginning
 	Code string
 	Data string
-}
-
-// durationMark begins the last line of a complete recording, a comment. The times in a recording are
-// relative, so without it a reader needs all of them.
-const durationMark = "# duration "
-
-// durationLine is the last line of a recording of that many microseconds.
-func durationLine(us int64) []byte {
-	return fmt.Appendf(nil, "%s%d.%06d\n", durationMark, us/1e6, us%1e6)
-}
-
-// DurationTail is how many bytes at the end of a recording Duration needs at most.
-const DurationTail = 64
-
-// Duration returns how long a complete recording is, by its end. It reports false for a recording that
-// has no exit, or of an earlier version.
-func Duration(end []byte) (time.Duration, bool) {
-	i := bytes.LastIndex(end, []byte("\n"+durationMark))
-	if i < 0 || end[len(end)-1] != '\n' {
-		return 0, false
-	}
-	d, err := time.ParseDuration(string(end[i+1+len(durationMark):len(end)-1]) + "s")
-	return d, err == nil && d >= 0
 }
 
 // Size is what the terminal was resized to, for events of code Resize.

@@ -62,19 +62,6 @@ func readAll(t *testing.T, text string) (cast.Header, []cast.Event) {
 	}
 }
 
-// TestDurationOfTheEnd: only a whole last line counts.
-func TestDurationOfTheEnd(t *testing.T) {
-	for end, want := range map[string]time.Duration{
-		"]\n# duration 0.000000\n": 0, "]\n# duration 86400.000001\n": 24*time.Hour + time.Microsecond,
-		"": -1, "\n": -1, "]\n# duration 1.000000": -1, "]\n# duration x\n": -1, "]\n# duration -1.0\n": -1, "# duration 1.000000\n": -1,
-		"]\n# duration 1.000000\n[0.1, \"o\", \"a\"]\n": -1, "[0.1, \"o\", \"# duration 1.000000\"]\n": -1,
-	} {
-		if d, ok := cast.Duration([]byte(end)); ok != (want >= 0) || ok && d != want {
-			t.Errorf("%q: %s, %t, want %s", end, d, ok, want)
-		}
-	}
-}
-
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	text := written(t, func(w *cast.Writer) {
 		_ = w.Output(at(0), []byte("\x1b[1mhé\x7f\r\n\t\"\\"))
@@ -86,10 +73,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	want := []string{
 		`[0.000000, "o", "\u001b[1mhé\u007f\r\n\t\"\\"]`, `[0.500000, "i", "ls\r"]`, `[1.000000, "r", "132x50"]`,
-		`[0.000000, "m", "here"]`, `[0.500000, "x", "3"]`, `# duration 2.000000`,
-	}
-	if d, ok := cast.Duration([]byte(text[len(text)-cast.DurationTail:])); !ok || d != 2*time.Second {
-		t.Errorf("duration %s, %t", d, ok)
+		`[0.000000, "m", "here"]`, `[0.500000, "x", "3"]`,
 	}
 	if got := strings.Join(lines[1:], "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("events:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))

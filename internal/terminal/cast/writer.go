@@ -92,7 +92,7 @@ func (c *Writer) Resize(at time.Time, cols, rows int) error {
 func (c *Writer) Marker(at time.Time, label string) error { return c.event(at, Marker, label) }
 
 // Exit writes the exit status of the program, and before it the bytes of characters that were never
-// finished. A comment with the duration follows, if it fits; see Duration.
+// finished.
 func (c *Writer) Exit(at time.Time, status int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,13 +104,7 @@ func (c *Writer) Exit(at time.Time, status int) error {
 			}
 		}
 	}
-	if err := c.add(at, Exit, []byte(strconv.Itoa(status))); err != nil {
-		return err
-	}
-	if line := durationLine(c.last); c.limit <= 0 || c.size+int64(len(line)) <= c.limit {
-		return c.writeLocked(line)
-	}
-	return nil
+	return c.add(at, Exit, []byte(strconv.Itoa(status)))
 }
 
 // Size is how many bytes were written.

@@ -2569,8 +2569,6 @@ export interface KeptRecording {
   started_at: string;
   /** when something was last recorded */
   changed_at: string;
-  /** The length of the recording. Absent while the session lives, and if the recording broke off. */
-  duration_ms?: number;
   /** true if the input is recorded, too */
   input: boolean;
 }

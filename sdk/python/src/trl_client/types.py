@@ -4196,9 +4196,6 @@ class KeptRecording:
     changed_at: datetime = _NEVER
     """when something was last recorded"""
 
-    duration_ms: int | None = None
-    """The length of the recording. Absent while the session lives, and if the recording broke off."""
-
     input: bool = False
     """true if the input is recorded, too"""
 
@@ -4216,7 +4213,6 @@ class KeptRecording:
             live=get("live") or False,
             started_at=_time(data["started_at"]) if get("started_at") else _NEVER,
             changed_at=_time(data["changed_at"]) if get("changed_at") else _NEVER,
-            duration_ms=get("duration_ms"),
             input=get("input") or False,
         )
 
