@@ -85,7 +85,7 @@ func (r *real) asksPermission() {
 		user: [[touch]]
 		agent: It needs to be allowed.
 		claude claude-old| tool_call $shell cancelled "touch allowed.txt": (long)
-		claude claude-old| program: [Request interrupted by user for tool use]
+		claude claude-old| program: [Request interrupted by user]
 		codex| tool_call $shell failed "touch allowed.txt":
 		turn by user: completed
 		turn by user: completed
@@ -178,14 +178,14 @@ func (r *real) isInterrupted() {
 		user: [[long]]
 		agent: A long command.
 		claude claude-old| tool_call $shell cancelled "echo started > started; sleep 1000": (long)
-		claude claude-old| program: [Request interrupted by user for tool use]
+		claude claude-old| program: [Request interrupted by user]
 		codex| tool_call $shell cancelled "echo started > started; sleep 1000":
 		user: [[turn2]]
 		agent: Answer to turn two.
 		claude claude-old| user: [[touch]]
 		claude claude-old| agent: It needs to be allowed.
 		claude claude-old| tool_call $shell cancelled "touch allowed.txt": (long)
-		claude claude-old| program: [Request interrupted by user for tool use]
+		claude claude-old| program: [Request interrupted by user]
 		codex| user: [[ask]]
 		codex| agent: A question.
 		user: [[turn2]]

@@ -163,7 +163,7 @@ func TestClaudeInterruptsSubagents(t *testing.T) {
 		  user: Long B [[sub_long]]
 		  agent: The subagent takes long.
 		  tool_call Bash cancelled "echo started >> started; sleep 1000":
-		program: [Request interrupted by user for tool use]
+		program: [Request interrupted by user]
 		turn by user: interrupted
 		task agent "Long A": cancelled
 		task agent "Long B": cancelled

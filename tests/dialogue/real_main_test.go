@@ -228,7 +228,13 @@ func outlineItems(b *strings.Builder, items []api.DialogueItem, indent string) {
 			kind += " (" + it.Status + ")"
 		}
 		if it.Tool == nil {
-			fmt.Fprintf(b, "%s%s: %s\n", indent, kind, short(it.Parts))
+			text := short(it.Parts)
+			if it.Synthetic {
+				// Claude Code adds these words only when the model's answer had ended before the
+				// interrupt arrived.
+				text = strings.Replace(text, "[Request interrupted by user for tool use]", "[Request interrupted by user]", 1)
+			}
+			fmt.Fprintf(b, "%s%s: %s\n", indent, kind, text)
 			continue
 		}
 		fmt.Fprintf(b, "%s%s %s %s %q: %s\n", indent, kind, it.Tool.Name, it.Tool.Status, it.Tool.Subject, short(it.Tool.Output))
