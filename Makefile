@@ -8,9 +8,13 @@ PREFIX    ?= /usr/local
 FUZZTIME  ?= 30s
 TESTFLAGS ?= -race -p 2 -timeout 20m
 PKG       ?= ./...
-WEB_TESTS ?= dist window harness login sessions log dialogue share recording terminal docs
 
-STAMP     := -X github.com/trl-dev/trl/internal/version.Version=$(VERSION)
+# Packages in which only one goroutine runs, also in their tests: the race detector finds nothing in
+# them, and takes ten times as long.
+MODULE     := github.com/trl-dev/trl
+SEQUENTIAL := internal/dialogue/agent/acp internal/dialogue/agent/claude internal/dialogue/agent/codex internal/dialogue/agent/jsonrpc internal/dialogue/transcript internal/docs internal/terminal/view internal/terminal/vt
+
+STAMP     := -X $(MODULE)/internal/version.Version=$(VERSION)
 GOBUILD   := CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $(STAMP)"
 
 GOFMT_CHECK := unformatted=$$(gofmt -l api client cmd examples internal tests tools) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
@@ -66,16 +70,19 @@ check: ## what CI runs: installs what the tests drive, then lint, runner size, t
 		n=$$(wc -c <$$f); echo "$$f: $$n bytes"; \
 		[ $$n -lt $(MAX_RUNNER_BYTES) ] || { echo "$$f: a runner must be smaller than $(MAX_RUNNER_BYTES) bytes" >&2; exit 1; }; \
 	done
-	go test $(TESTFLAGS) ./...
+	@# lint has vetted all of it.
+	go test -p 2 -vet=off $(SEQUENTIAL:%=./%)
+	go test $(TESTFLAGS) -vet=off $(filter-out $(SEQUENTIAL:%=$(MODULE)/%),$(shell go list ./...))
 	go -C tools test ./...
-	sdk/test.sh
-	web/test.sh $(WEB_TESTS:%=test/%.test.mjs)
+	@# Both at once, because both wait often. Make 3.81 cannot keep their lines apart.
+	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) sdk web-test
 	@# A count, not a time: at the end of a time go test fails now and then for no reason.
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=3000x
 	@echo "check: all passed"
 
 lint: ## gofmt, vet, staticcheck, tidy modules; vet and build for macOS
-	@$(MAKE) --no-print-directory build EMBED=all
+	@# A linker uses one core.
+	@$(MAKE) --no-print-directory -j2 build EMBED=all
 	@$(GOFMT_CHECK)
 	go vet ./...
 	GOOS=darwin go vet ./...
@@ -112,11 +119,15 @@ compare: build ## TRL beside tmux, docker exec, ssh and others; writes the table
 	go run ./tests/compare -doc docs/comparison.md
 
 fuzz: ## every fuzz target for FUZZTIME (30s, or 3000x for a count) each
-	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' api client internal tests | \
-	sed -E 's|^(.*)/[^/]*:func (Fuzz[A-Za-z0-9_]*).*|\1 \2|' | \
+	@# go test would link the tests of a package once for each of its targets.
+	@mkdir -p build; root=$$PWD; cache=$$(go env GOCACHE)/fuzz/trl; built=; \
+	grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' api client internal tests | \
+	sed -E 's|^(.*)/[^/]*:func (Fuzz[A-Za-z0-9_]*).*|\1 \2|' | LC_ALL=C sort | \
 	while read -r dir name; do \
+		if [ "$$built" != "$$dir" ]; then go test -c -fuzz . -o build/fuzz.test "./$$dir" || exit 1; built=$$dir; fi; \
 		echo "fuzz ./$$dir $$name $(FUZZTIME)"; \
-		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./$$dir || exit 1; \
+		(cd "$$dir" && "$$root/build/fuzz.test" -test.run '^$$' -test.fuzz "^$$name\$$" -test.fuzztime $(FUZZTIME) \
+			-test.fuzzminimizetime 10x -test.fuzzcachedir "$$cache/$$dir") || exit 1; \
 	done
 
 install: build ## bin/trl into $(PREFIX)/bin

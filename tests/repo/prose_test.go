@@ -101,6 +101,11 @@ func finder(list []phrase) func(text string, found func(line int, p phrase)) {
 	}
 	pattern := regexp.MustCompile(`(?i)\b(?:` + strings.Join(words, "|") + `)\b`)
 	return func(text string, found func(line int, p phrase)) {
+		// The pattern takes a minute for all comments under the race detector, and nearly none has a phrase.
+		plain := strings.ToLower(strings.Join(strings.Fields(strings.ReplaceAll(text, "//", " ")), " "))
+		if !slices.ContainsFunc(list, func(p phrase) bool { return strings.Contains(plain, p.bad) }) {
+			return
+		}
 		for _, at := range pattern.FindAllStringIndex(text, -1) {
 			match := strings.ToLower(strings.Join(strings.Fields(strings.ReplaceAll(text[at[0]:at[1]], "//", "")), " "))
 			i := slices.IndexFunc(list, func(p phrase) bool { return p.bad == match })

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -77,19 +78,27 @@ func goFiles(t *testing.T, visit func(file string, fset *token.FileSet, f *ast.F
 // allGoFiles calls visit with all Go files of the repository, also tests.
 func allGoFiles(t *testing.T, visit func(file string, fset *token.FileSet, f *ast.File)) {
 	t.Helper()
-	fset := token.NewFileSet()
 	sourceFiles(t, func(file string) {
 		if path.Ext(file) != ".go" || strings.Contains(file, "/testdata/") {
 			return
 		}
-		f, err := parser.ParseFile(fset, filepath.Join(root, filepath.FromSlash(file)), read(t, file), parser.ParseComments)
-		if err != nil {
-			t.Errorf("%s: %s", file, err)
-			return
+		if parsed[file] == nil {
+			f, err := parser.ParseFile(parsedSet, filepath.Join(root, filepath.FromSlash(file)), read(t, file), parser.ParseComments)
+			if err != nil {
+				t.Errorf("%s: %s", file, err)
+				return
+			}
+			parsed[file] = f
 		}
-		visit(file, fset, f)
+		visit(file, parsedSet, parsed[file])
 	})
 }
+
+// parsed are the Go files that a test has looked at; parsing all of them takes seconds.
+var (
+	parsed    = map[string]*ast.File{}
+	parsedSet = token.NewFileSet()
+)
 
 func TestExportedNamesHaveComments(t *testing.T) {
 	goFiles(t, func(file string, fset *token.FileSet, f *ast.File) {
@@ -154,17 +163,9 @@ func isStandardMethod(d *ast.FuncDecl) bool {
 func TestGoroutinesAreCounted(t *testing.T) {
 	starts, proves := map[string]string{}, map[string]bool{}
 	goFiles(t, func(file string, _ *token.FileSet, f *ast.File) {
-		ast.Inspect(f, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.GoStmt:
-				starts[path.Dir(file)] = file
-			case *ast.CallExpr: // WaitGroup.Go and errgroup.Group.Go
-				if sel, ok := n.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Go" && len(n.Args) == 1 {
-					starts[path.Dir(file)] = file
-				}
-			}
-			return true
-		})
+		if startsGoroutines(f) {
+			starts[path.Dir(file)] = file
+		}
 	})
 	sourceFiles(t, func(file string) {
 		if strings.HasSuffix(file, "_test.go") && strings.Contains(read(t, file), "goleak.VerifyTestMain(") {
@@ -174,6 +175,41 @@ func TestGoroutinesAreCounted(t *testing.T) {
 	for dir, file := range starts {
 		if !proves[dir] && !forTests(dir) && !strings.HasPrefix(dir, "examples/") {
 			t.Errorf("%s: starts goroutines (%s) and has no goleak.VerifyTestMain", dir, path.Base(file))
+		}
+	}
+}
+
+// startsGoroutines reports whether a file starts goroutines, or lets the testing package do so.
+func startsGoroutines(f *ast.File) (starts bool) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			starts = true
+		case *ast.CallExpr: // WaitGroup.Go and errgroup.Group.Go; Parallel and RunParallel of a test
+			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Go" && len(n.Args) == 1 || strings.HasSuffix(sel.Sel.Name, "Parallel")) {
+				starts = true
+			}
+		}
+		return true
+	})
+	return starts
+}
+
+// TestSequentialPackages: make check tests the packages that its Makefile calls sequential without the race
+// detector. None of them may have a goroutine that another one could race with.
+func TestSequentialPackages(t *testing.T) {
+	list := strings.Fields(regexp.MustCompile(`(?m)^SEQUENTIAL :=(.*)$`).FindStringSubmatch(read(t, "Makefile"))[1])
+	files := map[string]int{}
+	allGoFiles(t, func(file string, _ *token.FileSet, f *ast.File) {
+		dir := path.Dir(file)
+		files[dir]++
+		if slices.Contains(list, dir) && startsGoroutines(f) {
+			t.Errorf("%s: starts goroutines, and %s is among the sequential packages of the Makefile", file, dir)
+		}
+	})
+	for _, dir := range list {
+		if files[dir] == 0 {
+			t.Errorf("Makefile: %s: there is no such package", dir)
 		}
 	}
 }

@@ -9,7 +9,8 @@ import { Daemon, eventually } from "./daemon.js";
 import { fakeDaemon } from "./fake.js";
 
 const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-const traceID = Buffer.from(trace.split("-")[1]!, "hex");
+/** The same in another trace. */
+const inTrace = (id: string): string => trace.replace(trace.split("-")[1]!, id);
 
 /** A collector that keeps what daemons export. */
 async function collector(t: TestContext): Promise<{ url: string; bodies: Buffer[] }> {
@@ -28,13 +29,18 @@ async function collector(t: TestContext): Promise<{ url: string; bodies: Buffer[
 test("the daemon's spans are part of the caller's trace, by lines, HTTP and WebSocket", async (t) => {
   const { url: endpoint, bodies } = await collector(t);
   const { daemon, ...options } = await Daemon.startHTTP(t, "--trace-endpoint", endpoint);
-  const tries = [() => connect({ socket: daemon.socket, traceparent: trace }), () => connect({ ...options, traceparent: () => trace }), () => connectWebSocket({ ...options, traceparent: trace })];
-  for (const open of tries) {
+  const ids = ["1", "2", "3"].map((digit) => digit.repeat(32));
+  const [lines, http, webSocket] = ids.map(inTrace);
+  for (const open of [
+    () => connect({ socket: daemon.socket, traceparent: lines! }),
+    () => connect({ ...options, traceparent: () => http }),
+    () => connectWebSocket({ ...options, traceparent: webSocket! }),
+  ]) {
     const trl = await open();
     await trl.run("true");
     await trl.close();
-    await eventually(async () => Buffer.concat(bodies).includes(traceID) && bodies.splice(0));
   }
+  await eventually(async () => ids.every((id) => Buffer.concat(bodies).includes(Buffer.from(id, "hex"))));
 });
 
 test("each call and each stream says where it belongs, and a request that is sent again says the same", async (t) => {
