@@ -34,8 +34,8 @@ func made(path string, err error) string {
 	return path
 }
 
-// patience bounds every wait; nothing waits that long when all is well.
-const patience = 2 * time.Minute
+// patience bounds all waits of a test together; no test takes that long when all is well.
+const patience = 5 * time.Minute
 
 // world is a daemon and a client of it.
 type world struct {
