@@ -6,7 +6,8 @@ COMMIT    := $(shell git describe --always --exclude '*' --dirty 2>/dev/null)
 VERSION   := $(or $(VERSION),$(shell sed -n 's/^var Version = "\(.*\)"/\1/p' internal/version/version.go)$(COMMIT:%=+%))
 PREFIX    ?= /usr/local
 FUZZTIME  ?= 30s
-TESTFLAGS ?= -race -p 2 -timeout 20m
+# Three packages at once on two cores, because most tests wait for processes more than they compute.
+TESTFLAGS ?= -race -p 3 -timeout 20m
 PKG       ?= ./...
 
 # Packages in which only one goroutine runs, also in their tests: the race detector finds nothing in
@@ -70,9 +71,9 @@ check: ## what CI runs: installs what the tests drive, then lint, runner size, t
 		n=$$(wc -c <$$f); echo "$$f: $$n bytes"; \
 		[ $$n -lt $(MAX_RUNNER_BYTES) ] || { echo "$$f: a runner must be smaller than $(MAX_RUNNER_BYTES) bytes" >&2; exit 1; }; \
 	done
-	@# lint has vetted all of it.
-	go test -p 2 -vet=off $(SEQUENTIAL:%=./%)
-	go test $(TESTFLAGS) -vet=off $(filter-out $(SEQUENTIAL:%=$(MODULE)/%),$(shell go list ./...))
+	@# lint has vetted all of it. The long packages, those below tests, begin first.
+	go test -vet=off $(SEQUENTIAL:%=./%)
+	go test $(TESTFLAGS) -vet=off $(filter-out $(SEQUENTIAL:%=$(MODULE)/%),$(shell go list ./tests/... ./...))
 	go -C tools test ./...
 	@# Both at once, because both wait often. Make 3.81 cannot keep their lines apart.
 	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) sdk web-test

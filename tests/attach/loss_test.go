@@ -1,6 +1,7 @@
 package attach_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestKilledDaemonWhileAttached(t *testing.T) {
 	p.follows(t, a)
 	a.press("stty size\r")
 	a.see(`^(\$ )?20 90$`)
-	if n := strings.Count(a.text(), "\naway-i\n"); n != 1 {
+	if n := len(regexp.MustCompile(`(?m)^(\$ )?away-i$`).FindAllString(a.text(), -1)); n != 1 {
 		t.Errorf("typed %d times:\n%s", n, a.text())
 	}
 	a.press("exit 5\r")

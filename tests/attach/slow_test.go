@@ -48,7 +48,8 @@ func TestSlowWindow(t *testing.T) {
 				_, err := p.client(t).SessionWait(t.Context(), api.SessionWaitParams{SessionID: name, Text: "the flood is over"})
 				seen <- err
 			}()
-			for over := false; !over; { // the window goes on reading
+			mark, shown, over := []byte("the flood is over"), false, false
+			for !over && !shown { // the window goes on reading, and may be the first to know
 				select {
 				case err := <-seen:
 					if err != nil {
@@ -56,11 +57,15 @@ func TestSlowWindow(t *testing.T) {
 					}
 					over = true
 				default:
-					w.read(2<<10, nil)
+					_, shown = w.read(2<<10, mark)
 				}
 			}
-			if n := w.read(mostBehind, []byte("the flood is over")); n >= mostBehind {
-				t.Errorf("the window was given %d bytes after the end of the flood, and does not show it yet", n)
+			if over {
+				if n, shown := w.read(mostBehind, mark); !shown {
+					t.Errorf("the window was given %d bytes after the end of the flood, and does not show it yet, but %q", n, strings.ToValidUTF8(string(w.last), "?"))
+				}
+			} else if err := <-seen; err != nil {
+				t.Fatal(err)
 			}
 			w.press("\x1c")
 			w.end()
@@ -73,6 +78,8 @@ type slowWindow struct {
 	t   *testing.T
 	pty *process.PTY
 	cmd *exec.Cmd
+	// last are the last bytes that it took: a mark may be cut by two reads.
+	last []byte
 }
 
 func (p *place) slowWindow(t *testing.T, args ...string) *slowWindow {
@@ -121,11 +128,10 @@ func (w *slowWindow) press(keys string) {
 	}
 }
 
-// read takes bytes at the pace of the window, at most that many, or until a mark is among
-// them. It returns how many.
-func (w *slowWindow) read(most int, mark []byte) (n int) {
+// read takes bytes at the pace of the window, at least that many, or until a mark is among them and
+// those before. It returns how many, and whether the mark is shown.
+func (w *slowWindow) read(most int, mark []byte) (n int, shown bool) {
 	w.t.Helper()
-	var all []byte
 	b := make([]byte, 2<<10)
 	for n < most {
 		got, err := w.pty.Read(b)
@@ -133,15 +139,13 @@ func (w *slowWindow) read(most int, mark []byte) (n int) {
 			w.t.Fatalf("after %d bytes: %s", n, err)
 		}
 		n += got
-		if all = append(all, b[:got]...); mark != nil && bytes.Contains(all, mark) {
-			return n
+		w.last = append(w.last[max(0, len(w.last)-200):], b[:got]...)
+		if mark != nil && bytes.Contains(w.last, mark) {
+			return n, true
 		}
 		time.Sleep(time.Duration(got) * time.Second / 200_000)
 	}
-	if mark != nil {
-		w.t.Logf("it was given last: %q", strings.ToValidUTF8(string(all[max(0, len(all)-200):]), "?"))
-	}
-	return n
+	return n, false
 }
 
 // end reads the rest and waits for the program.

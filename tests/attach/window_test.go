@@ -74,11 +74,13 @@ func TestClickInPartOfAScreen(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	owner := p.sit(t, 80, 24, p.trl, "new", "-t", "m", "--", "sh", "-c", `stty raw -echo; printf '\033[?1000;1006hready\033[20;60H'; cat -v`)
-	owner.see("^ready")
+	owner.until("the cursor is in its place", func(s *vt.Terminal) bool { return s.Cursor().X == 59 && s.Cursor().Y == 19 })
 	small := p.sit(t, 40, 10, p.trl, "attach", "m")
-	small.until("the mouse is on", func(s *vt.Terminal) bool { return s.Modes().Mouse == "vt200" && s.Cursor().X > 0 })
 	var at vt.Cursor
-	small.until("the cursor is shown", func(s *vt.Terminal) bool { at = s.Cursor(); return true })
+	small.until("the mouse is on, and the cursor shown", func(s *vt.Terminal) bool {
+		at = s.Cursor() // hidden while the window is drawn
+		return s.Modes().Mouse == "vt200" && at.Visible && at.X > 0
+	})
 	// On the cell of the cursor, which is in column 60 and row 20.
 	small.press("\x1b[<0;" + strconv.Itoa(at.X+1) + ";" + strconv.Itoa(at.Y+1) + "M")
 	owner.see(`\^\[\[<0;60;20M`)
