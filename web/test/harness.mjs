@@ -118,7 +118,7 @@ let agent;
 /** Builds the program that stands for a coding agent, once. */
 export function fakeAgent() {
   if (!agent) {
-    agent = join(root, 'build', 'fakeagent');
+    agent = join(root, 'build', 'fakeagent-web'); // sdk/test.sh, which may run beside, has one of its own
     execFileSync('go', ['build', '-trimpath', '-o', agent, './tests/dialogue/fakeagent'], { cwd: root, stdio: 'inherit', env: { ...process.env, CGO_ENABLED: '0' } });
   }
   return agent;
