@@ -10,12 +10,7 @@ FUZZTIME  ?= 30s
 TESTFLAGS ?= -race -p 3 -timeout 20m
 PKG       ?= ./...
 
-# Packages in which only one goroutine runs, also in their tests: the race detector finds nothing in
-# them, and takes ten times as long.
-MODULE     := github.com/trl-dev/trl
-SEQUENTIAL := internal/dialogue/agent/acp internal/dialogue/agent/claude internal/dialogue/agent/codex internal/dialogue/agent/jsonrpc internal/dialogue/transcript internal/docs internal/terminal/view internal/terminal/vt
-
-STAMP     := -X $(MODULE)/internal/version.Version=$(VERSION)
+STAMP     := -X github.com/trl-dev/trl/internal/version.Version=$(VERSION)
 GOBUILD   := CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $(STAMP)"
 
 GOFMT_CHECK := unformatted=$$(gofmt -l api client cmd examples internal tests tools) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
@@ -72,8 +67,7 @@ check: ## what CI runs: installs what the tests drive, then lint, runner size, t
 		[ $$n -lt $(MAX_RUNNER_BYTES) ] || { echo "$$f: a runner must be smaller than $(MAX_RUNNER_BYTES) bytes" >&2; exit 1; }; \
 	done
 	@# lint has vetted all of it. The long packages, those below tests, begin first.
-	go test -vet=off $(SEQUENTIAL:%=./%)
-	go test $(TESTFLAGS) -vet=off $(filter-out $(SEQUENTIAL:%=$(MODULE)/%),$(shell go list ./tests/... ./...))
+	go test $(TESTFLAGS) -vet=off ./tests/... ./...
 	go -C tools test ./...
 	@# Both at once, because both wait often. Make 3.81 cannot keep their lines apart.
 	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) sdk web-test

@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -193,25 +192,6 @@ func startsGoroutines(f *ast.File) (starts bool) {
 		return true
 	})
 	return starts
-}
-
-// TestSequentialPackages: make check tests the packages that its Makefile calls sequential without the race
-// detector. None of them may have a goroutine that another one could race with.
-func TestSequentialPackages(t *testing.T) {
-	list := strings.Fields(regexp.MustCompile(`(?m)^SEQUENTIAL :=(.*)$`).FindStringSubmatch(read(t, "Makefile"))[1])
-	files := map[string]int{}
-	allGoFiles(t, func(file string, _ *token.FileSet, f *ast.File) {
-		dir := path.Dir(file)
-		files[dir]++
-		if slices.Contains(list, dir) && startsGoroutines(f) {
-			t.Errorf("%s: starts goroutines, and %s is among the sequential packages of the Makefile", file, dir)
-		}
-	})
-	for _, dir := range list {
-		if files[dir] == 0 {
-			t.Errorf("Makefile: %s: there is no such package", dir)
-		}
-	}
 }
 
 // TestNothingIsCompiledAtStart keeps patterns out of the start of the programs: each costs every trl
