@@ -1,16 +1,17 @@
 // Package confine starts a process of a session within its confinement: the cgroups that limit it
 // and the limits of the process itself.
 //
-// A confined process begins as a second copy of the runner, which applies the confinement to itself
-// and then becomes the program. Nothing of the program runs unconfined, and a confinement that
-// cannot be applied is an error of Start, not a process without it.
+// On Linux, the runner prepares the confinement, and the child applies it between fork and exec, with system
+// calls alone. A user namespace can only be prepared from inside, so there, and on macOS, a confined process
+// begins as a second copy of the runner, which applies the confinement to itself and then becomes the program.
+// Either way nothing of the program runs unconfined, and a confinement that cannot be applied is an error of
+// Start, not a process without it.
 package confine
 
 import (
 	"encoding/json"
 	"errors"
 	"os"
-	"path"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -130,6 +131,17 @@ type Rlimit struct {
 	Max      uint64 `json:"max"`
 }
 
+func (r Rlimit) String() string { return "limit " + strconv.Itoa(r.Resource) }
+
+// lowered returns the limit as it is set: that of the user, if it is lower.
+func (r Rlimit) lowered() syscall.Rlimit {
+	var now syscall.Rlimit
+	if syscall.Getrlimit(r.Resource, &now) == nil && now.Max < r.Max {
+		return syscall.Rlimit{Cur: now.Max, Max: now.Max}
+	}
+	return syscall.Rlimit{Cur: r.Max, Max: r.Max}
+}
+
 // empty reports whether there is nothing to apply.
 func (c *Confinement) empty() bool {
 	return c == nil || len(c.Join) == 0 && len(c.Rlimits) == 0 && c.OOMScoreAdj == 0 && c.Isolation == nil
@@ -138,8 +150,11 @@ func (c *Confinement) empty() bool {
 // Start starts a process with start, confined. It returns when the process is the program of spec,
 // or reports why it cannot be. Without a confinement it only calls start.
 func Start(start func(process.Spec) (*process.Process, error), spec process.Spec, c *Confinement) (*process.Process, error) {
-	if c.empty() {
+	switch {
+	case c.empty():
 		return start(spec)
+	case c.direct():
+		return c.start(start, spec)
 	}
 	self := "/proc/self/exe" // also when the file was replaced
 	if runtime.GOOS != "linux" {
@@ -217,37 +232,4 @@ func Enter(args []string) int {
 	}
 	_, _ = syscall.Write(fd, []byte(strconv.Itoa(number)+" "+what))
 	return 126
-}
-
-// become applies the confinement and becomes the program. It returns only with an error, and what
-// the error is about.
-func (c *Confinement) become(status int, program string, argv []string) (what string, err error) {
-	env := os.Environ()
-	if what, err = c.join(); err != nil {
-		return what, err
-	}
-	if what, err = c.Isolation.enter(status); err != nil {
-		return what, err
-	}
-	if c.Dir != "" {
-		for dir := c.Dir; ; dir = path.Dir(dir) {
-			if err = syscall.Chdir(dir); err == nil || !c.NearDir || dir == "/" {
-				break
-			}
-		}
-		if err != nil {
-			return c.Dir, err
-		}
-	}
-	for _, r := range c.Rlimits {
-		lim := syscall.Rlimit{Cur: r.Max, Max: r.Max}
-		var now syscall.Rlimit
-		if syscall.Getrlimit(r.Resource, &now) == nil && now.Max < r.Max {
-			lim.Cur, lim.Max = now.Max, now.Max // the user's own limit is lower
-		}
-		if err = syscall.Setrlimit(r.Resource, &lim); err != nil {
-			return "limit " + strconv.Itoa(r.Resource), err
-		}
-	}
-	return c.Isolation.seal(program, argv, env)
 }

@@ -8,8 +8,12 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// join does nothing: macOS has no cgroups.
-func (c *Confinement) join() (what string, err error) { return "", nil }
+// direct returns false: every confined process begins as a copy of the runner.
+func (c *Confinement) direct() bool { return false }
+
+func (c *Confinement) start(func(process.Spec) (*process.Process, error), process.Spec) (*process.Process, error) {
+	return nil, syscall.ENOSYS
+}
 
 // statusPair makes the pipe in which a process reports why it cannot start.
 func statusPair() (ours, theirs *os.File, err error) { return os.Pipe() }
@@ -18,14 +22,19 @@ func (c *Confinement) listen(status *os.File) ([]byte, error) { return io.ReadAl
 
 func (i *Isolation) prepare(*process.Spec) {}
 
-func (i *Isolation) enter(int) (what string, err error) { return "", nil }
-
-// seal becomes the program, by way of sandbox-exec if there is isolation.
-func (i *Isolation) seal(path string, argv, env []string) (what string, err error) {
-	if i != nil {
+// become applies the limits and becomes the program, by way of sandbox-exec if there is isolation. It returns
+// only with an error, and what the error is about.
+func (c *Confinement) become(_ int, path string, argv []string) (what string, err error) {
+	for _, r := range c.Rlimits {
+		lim := r.lowered()
+		if err = syscall.Setrlimit(r.Resource, &lim); err != nil {
+			return r.String(), err
+		}
+	}
+	if c.Isolation != nil {
 		const sandbox = "/usr/bin/sandbox-exec"
-		argv = append([]string{sandbox, "-p", i.Profile, path}, argv[1:]...)
+		argv = append([]string{sandbox, "-p", c.Isolation.Profile, path}, argv[1:]...)
 		path = sandbox
 	}
-	return path, syscall.Exec(path, argv, env)
+	return path, syscall.Exec(path, argv, os.Environ())
 }

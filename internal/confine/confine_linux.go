@@ -2,30 +2,219 @@ package confine
 
 import (
 	"os"
+	"path"
+	"runtime"
 	"strconv"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/process/nofile"
 )
 
-// join enters the cgroups of the confinement. It returns what an error is about.
-func (c *Confinement) join() (what string, err error) {
-	if c.OOMScoreAdj != 0 {
-		// A process without it is only a less likely victim, so an error is ignored.
-		_ = os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(c.OOMScoreAdj)), 0)
+// direct reports whether this process can prepare the confinement for its child.
+func (c *Confinement) direct() bool {
+	return c.Isolation == nil || c.Isolation.Namespaces&unix.CLONE_NEWUSER == 0
+}
+
+// start starts a process that applies the confinement between fork and exec.
+func (c *Confinement) start(start func(process.Spec) (*process.Process, error), spec process.Spec) (*process.Process, error) {
+	var s steps
+	defer s.close()
+	what, err := c.join(&s)
+	if err == nil && c.Isolation != nil && c.Isolation.Namespaces != 0 {
+		onThread(func() { what, err = c.outside(&s, spec) })
+		if len(c.Isolation.View) > 0 {
+			spec.Dir = ""
+		}
+	} else if err == nil {
+		what, err = c.seal(&s)
 	}
-	fds := make([]int, len(c.Join))
-	for i, file := range c.Join {
-		if fds[i], err = syscall.Open(file, syscall.O_WRONLY|syscall.O_CLOEXEC, 0); err != nil {
+	if err != nil {
+		return nil, &os.PathError{Op: "start confined", Path: what, Err: err}
+	}
+	if len(c.Join) > 0 {
+		spec.CgroupFD = 0 // the calls enter the groups
+	}
+	spec.Calls = s.calls
+	return start(spec)
+}
+
+// onThread calls f on a thread that ends with the call, because f changes it for good. It is never the main
+// thread, which stands for the whole process in /proc.
+func onThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return // the lock makes the Go runtime end the thread
+		}
+		onThread(f)
+		runtime.UnlockOSThread()
+	}()
+	<-done
+}
+
+// outside makes the namespaces of a child with this thread, and adds the steps with which the child enters them.
+// The thread has no other part of the confinement: the child could reach this process through a thread of its own
+// Landlock domain.
+func (c *Confinement) outside(s *steps, spec process.Spec) (what string, err error) {
+	i := c.Isolation
+	if err = unix.Unshare(int(i.Namespaces)); err != nil {
+		return "namespaces", err
+	}
+	for _, n := range []struct {
+		flag uintptr
+		name string
+	}{{unix.CLONE_NEWNET, "net"}, {unix.CLONE_NEWIPC, "ipc"}, {unix.CLONE_NEWNS, "mnt"}} {
+		if i.Namespaces&n.flag == 0 {
+			continue
+		}
+		file := "/proc/thread-self/ns/" + n.name
+		fd, err := s.open(file, unix.O_RDONLY)
+		if err != nil {
 			return file, err
 		}
+		s.add(process.Call{What: n.name + " namespace", Number: unix.SYS_SETNS, Args: [5]uintptr{fd, n.flag}})
 	}
-	self := []byte("0")
-	for i, fd := range fds {
-		// Direct system calls, because entering a group takes long enough for the Go runtime to
-		// start another thread, which the group may refuse; the runtime would abort.
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&self[0])), 1); errno != 0 {
-			return c.Join[i], errno
+	door := func(fd int) error {
+		if c.Door == nil {
+			return unix.Close(fd)
+		}
+		c.Door(os.NewFile(uintptr(fd), "door"))
+		return nil
+	}
+	stdin := 0
+	if len(spec.Files) > 0 {
+		stdin = int(spec.Files[0].Fd())
+	}
+	if what, err = i.enter(stdin, door); err != nil {
+		return what, err
+	}
+	if len(i.View) > 0 && spec.Dir != "" {
+		if what, err = enterDir(spec.Dir, spec.NearDir); err != nil {
+			return what, err
+		}
+		dir, err := s.open(".", unix.O_PATH)
+		if err != nil {
+			return spec.Dir, err
+		}
+		s.add(process.Call{What: spec.Dir, Number: unix.SYS_FCHDIR, Args: [5]uintptr{dir}})
+	}
+	return c.seal(s)
+}
+
+// become applies the confinement to this process, which is a copy of the runner in its namespaces, and becomes the
+// program. It returns only with an error, and what the error is about.
+func (c *Confinement) become(status int, program string, argv []string) (what string, err error) {
+	env := os.Environ()
+	if limit := nofile.Original; limit[1] != 0 {
+		// The Go runtime would set it again at exec, over that of the confinement.
+		_ = syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: limit[0], Max: limit[1]})
+	}
+	var s steps
+	if what, err = c.join(&s); err == nil {
+		what, err = process.Do(s.calls)
+	}
+	if err == nil {
+		what, err = c.Isolation.enter(0, func(fd int) error { return passDoor(status, fd) })
+	}
+	if err == nil && c.Dir != "" {
+		what, err = enterDir(c.Dir, c.NearDir)
+	}
+	s.calls = nil
+	if err == nil {
+		what, err = c.seal(&s)
+	}
+	if err == nil {
+		what, err = process.Do(s.calls)
+	}
+	if err != nil {
+		return what, err
+	}
+	return program, syscall.Exec(program, argv, env)
+}
+
+// enterDir changes the directory of this thread to dir, or with near to the nearest one above that exists.
+func enterDir(dir string, near bool) (what string, err error) {
+	for d := dir; ; d = path.Dir(d) {
+		if err = unix.Chdir(d); err == nil || !near || d == "/" {
+			return dir, err
 		}
 	}
+}
+
+// steps are the system calls that confine a process, and the descriptors that they use.
+type steps struct {
+	calls []process.Call
+	fds   []int
+}
+
+func (s *steps) add(c process.Call) { s.calls = append(s.calls, c) }
+
+// own makes a descriptor usable for the calls.
+func (s *steps) own(fd int) (uintptr, error) {
+	fd, err := process.CallFD(fd)
+	if err == nil {
+		s.fds = append(s.fds, fd)
+	}
+	return uintptr(fd), err
+}
+
+func (s *steps) open(file string, flags int) (uintptr, error) {
+	fd, err := unix.Open(file, flags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	return s.own(fd)
+}
+
+// write adds a call that writes text into a file; to is its descriptor.
+func (s *steps) write(what string, to uintptr, text string, optional bool) {
+	bytes := []byte(text)
+	s.add(process.Call{What: what, Optional: optional, Number: unix.SYS_WRITE,
+		Args: [5]uintptr{to, uintptr(unsafe.Pointer(&bytes[0])), uintptr(len(bytes))}, Memory: bytes})
+}
+
+func (s *steps) close() {
+	for _, fd := range s.fds {
+		unix.Close(fd)
+	}
+}
+
+// join adds the steps that enter the cgroups. It returns what an error is about.
+func (c *Confinement) join(s *steps) (what string, err error) {
+	if c.OOMScoreAdj != 0 {
+		// A process without it is only a less likely victim, so errors are ignored.
+		file := []byte("/proc/self/oom_score_adj\x00")
+		at := unix.AT_FDCWD
+		s.add(process.Call{Optional: true, Number: unix.SYS_OPENAT,
+			Args: [5]uintptr{uintptr(at), uintptr(unsafe.Pointer(&file[0])), unix.O_WRONLY | unix.O_CLOEXEC}, Memory: file})
+		s.write("", process.LastResult, strconv.Itoa(c.OOMScoreAdj), true)
+	}
+	for _, file := range c.Join {
+		fd, err := s.open(file, unix.O_WRONLY)
+		if err != nil {
+			return file, err
+		}
+		s.write(file, fd, "0", false) // the writer itself
+	}
 	return "", nil
+}
+
+// seal adds the steps that only take away, each of which would forbid an earlier one.
+func (c *Confinement) seal(s *steps) (what string, err error) {
+	for _, r := range c.Rlimits {
+		lim := r.lowered()
+		s.add(process.Call{What: r.String(), Number: unix.SYS_PRLIMIT64,
+			Args: [5]uintptr{0, uintptr(r.Resource), uintptr(unsafe.Pointer(&lim))}, Memory: &lim})
+	}
+	if c.Isolation == nil {
+		return "", nil
+	}
+	return c.Isolation.seal(s)
 }

@@ -3,8 +3,6 @@ package confine
 import (
 	"io"
 	"os"
-	"runtime"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -62,8 +60,9 @@ func (i *Isolation) prepare(spec *process.Spec) {
 	}
 }
 
-// enter makes the namespaces of this process ready. It returns what an error is about.
-func (i *Isolation) enter(status int) (what string, err error) {
+// enter makes the namespaces of this thread ready. stdin is the descriptor of the program's standard input, and
+// door takes the listening socket. It returns what an error is about.
+func (i *Isolation) enter(stdin int, door func(fd int) error) (what string, err error) {
 	if i == nil {
 		return "", nil
 	}
@@ -72,13 +71,17 @@ func (i *Isolation) enter(status int) (what string, err error) {
 			return "loopback interface", err
 		}
 		if i.Door {
-			if err = openDoor(status); err != nil {
+			fd, err := openDoor()
+			if err == nil {
+				err = door(fd)
+			}
+			if err != nil {
 				return ProxyAddress, err
 			}
 		}
 	}
 	if i.Namespaces&unix.CLONE_NEWNS != 0 {
-		return i.enterView()
+		return i.enterView(stdin)
 	}
 	return "", nil
 }
@@ -98,85 +101,78 @@ func loopback() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// openDoor listens at ProxyAddress and passes the socket to the runner, which is outside.
-func openDoor(status int) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
+// openDoor listens at ProxyAddress.
+func openDoor() (fd int, err error) {
+	if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
+		return -1, err
 	}
-	defer unix.Close(fd)
 	if err = unix.Bind(fd, &unix.SockaddrInet4{Port: proxyPort, Addr: [4]byte{127, 0, 0, 1}}); err == nil {
 		err = unix.Listen(fd, 128)
 	}
-	if err == nil {
-		err = unix.Sendmsg(status, []byte{'d'}, unix.UnixRights(fd), nil, 0)
+	if err != nil {
+		unix.Close(fd)
 	}
-	return err
+	return fd, err
+}
+
+// passDoor passes the listening socket to the runner, which is outside.
+func passDoor(status, fd int) error {
+	defer unix.Close(fd)
+	return unix.Sendmsg(status, []byte{'d'}, unix.UnixRights(fd), nil, 0)
 }
 
 // kept are the capabilities that a process of root keeps: those to work with the files that it sees.
 const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID
 
-// dropCapabilities drops all capabilities for good, but for those that root keeps.
-func dropCapabilities() error {
+// dropCapabilities adds the steps that drop all capabilities for good, but for those that root keeps.
+func (s *steps) dropCapabilities() error {
 	keep := uint32(0)
 	if os.Geteuid() == 0 {
 		keep = kept
 	}
-	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	s.add(process.Call{Optional: true, Number: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL}})
 	for c := range uintptr(64) {
 		if c < 32 && keep&(1<<c) != 0 {
 			continue
 		}
 		if held, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); err != nil {
 			break // the kernel knows no more
-		} else if held == 1 {
-			_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // needs CAP_SETPCAP; no_new_privs does the same
+		} else if held == 1 { // needs CAP_SETPCAP; no_new_privs does the same
+			s.add(process.Call{Optional: true, Number: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_CAPBSET_DROP, c}})
 		}
 	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err != nil {
+	set := &struct {
+		header unix.CapUserHeader
+		data   [2]unix.CapUserData
+	}{header: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}}
+	if err := unix.Capget(&set.header, &set.data[0]); err != nil {
 		return err
 	}
-	data[0].Effective &= keep
-	data[0].Permitted &= keep
-	data[0].Inheritable = 0
-	data[1] = unix.CapUserData{}
-	return unix.Capset(&header, &data[0])
+	set.data[0].Effective &= keep
+	set.data[0].Permitted &= keep
+	set.data[0].Inheritable = 0
+	set.data[1] = unix.CapUserData{}
+	s.add(process.Call{What: "capabilities", Number: unix.SYS_CAPSET,
+		Args: [5]uintptr{uintptr(unsafe.Pointer(&set.header)), uintptr(unsafe.Pointer(&set.data[0]))}, Memory: set})
+	return nil
 }
 
-// seal applies what only takes away, and becomes the program.
-func (i *Isolation) seal(path string, argv, env []string) (what string, err error) {
-	if i == nil {
-		return path, syscall.Exec(path, argv, env)
-	}
+// seal adds the steps of no_new_privs, Landlock and seccomp.
+func (i *Isolation) seal(s *steps) (what string, err error) {
 	// The runner has no descriptors that its children inherit; this is for those of its starter.
-	_ = unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC)
-	if err = dropCapabilities(); err != nil {
+	s.add(process.Call{Optional: true, Number: unix.SYS_CLOSE_RANGE, Args: [5]uintptr{3, 1<<31 - 1, unix.CLOSE_RANGE_CLOEXEC}})
+	if err = s.dropCapabilities(); err != nil {
 		return "capabilities", err
 	}
-	if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return "no_new_privs", err
-	}
-	if what, err = i.landlock(); err != nil {
+	s.add(process.Call{What: "no_new_privs", Number: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_SET_NO_NEW_PRIVS, 1}})
+	if what, err = i.landlock(s); err != nil {
 		return what, err
 	}
-	program := i.filter()
-	if err = setFilter(program); err != nil {
-		return "seccomp", err
-	}
-	return path, syscall.Exec(path, argv, env)
-}
-
-func setFilter(program []unix.SockFilter) error {
-	p := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&p)))
-	runtime.KeepAlive(program)
-	if errno != 0 {
-		return errno
-	}
-	return nil
+	filter := i.filter()
+	program := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	s.add(process.Call{What: "seccomp", Number: unix.SYS_SECCOMP,
+		Args: [5]uintptr{unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(program))}, Memory: program})
+	return "", nil
 }
 
 // Trial reports why no process can start with this isolation; nil if one can.

@@ -4,6 +4,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/process"
 )
 
 // The rights of Landlock, by the version that introduced them.
@@ -50,9 +52,9 @@ func LandlockVersion() int {
 	return int(v)
 }
 
-// landlock puts this thread into a domain: also without rules for files, processes of the domain cannot
+// landlock adds the step that enters a domain, with the paths that this thread sees: also without rules for files, processes of the domain cannot
 // trace those outside.
-func (i *Isolation) landlock() (what string, err error) {
+func (i *Isolation) landlock(s *steps) (what string, err error) {
 	if i.Landlock == 0 {
 		return "", nil
 	}
@@ -78,7 +80,9 @@ func (i *Isolation) landlock() (what string, err error) {
 	if errno != 0 {
 		return "landlock", errno
 	}
-	defer unix.Close(int(fd))
+	if fd, err = s.own(int(fd)); err != nil {
+		return "landlock", err
+	}
 	for _, r := range rules {
 		if err = addRule(int(fd), r, all); err != nil {
 			return r.Path, err
@@ -90,9 +94,7 @@ func (i *Isolation) landlock() (what string, err error) {
 			return "landlock", errno
 		}
 	}
-	if _, _, errno = unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
-		return "landlock", errno
-	}
+	s.add(process.Call{What: "landlock", Number: unix.SYS_LANDLOCK_RESTRICT_SELF, Args: [5]uintptr{fd}})
 	return "", nil
 }
 

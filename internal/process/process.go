@@ -43,6 +43,9 @@ type Spec struct {
 	// only.
 	Cloneflags  uintptr
 	AmbientCaps []uintptr
+	// Calls are system calls that the child makes before it becomes the program, after everything else
+	// here but the path. They exclude Cloneflags. Linux only.
+	Calls []Call
 }
 
 // Exit describes how a process ended. The usage includes that of all descendants that it waited

@@ -111,7 +111,6 @@ func (r *Reaper) Start(spec Spec) (*Process, error) {
 		// Fd puts the file into blocking mode, as a child expects.
 		fds[i] = f.Fd()
 	}
-	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: fds, Sys: sysProcAttr(spec)}
 	p := &Process{reaper: r, done: make(chan struct{})}
 
 	r.mu.Lock()
@@ -119,7 +118,13 @@ func (r *Reaper) Start(spec Spec) (*Process, error) {
 	if r.closed {
 		return nil, errors.New("start " + spec.Path + ": the reaper is closed")
 	}
-	pid, err := syscall.ForkExec(spec.Path, spec.Args, attr)
+	var pid int
+	var err error
+	if len(spec.Calls) > 0 {
+		pid, err = forkExec(spec, fds)
+	} else {
+		pid, err = syscall.ForkExec(spec.Path, spec.Args, &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: fds, Sys: sysProcAttr(spec)})
+	}
 	runtime.KeepAlive(spec.Files)
 	if err != nil {
 		return nil, startError(spec, err)
@@ -132,6 +137,9 @@ func (r *Reaper) Start(spec Spec) (*Process, error) {
 // startError returns the error of a failed start. It names the working directory if that cannot be
 // entered: the kernel reports the error of the child, but not which step failed.
 func startError(spec Spec, err error) error {
+	if _, ok := err.(*os.PathError); ok {
+		return err // of a call
+	}
 	if spec.Dir != "" && errors.Is(enterError(spec.Dir), err) {
 		return &os.PathError{Op: "chdir", Path: spec.Dir, Err: err}
 	}

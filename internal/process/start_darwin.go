@@ -15,6 +15,11 @@ func sysProcAttr(spec Spec) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: spec.Setsid, Setctty: spec.Setctty, Ctty: 0}
 }
 
+// Call is for Linux: no Spec has one here.
+type Call struct{}
+
+func forkExec(Spec, []uintptr) (int, error) { return 0, syscall.ENOSYS }
+
 // BecomeSubreaper returns false: on macOS, launchd adopts all orphans.
 func BecomeSubreaper() bool { return false }
 

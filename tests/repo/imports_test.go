@@ -37,10 +37,14 @@ var mayImport = map[string][]string{
 	"internal/testkit": {"api"},
 
 	// The runner is copied to where sessions live.
-	"internal/link":      {"api"},
-	"internal/output":    {"api"},
-	"internal/process":   {"api"},
-	"internal/confine":   {"internal/process"},
+	"internal/link":    {"api"},
+	"internal/output":  {"api"},
+	"internal/process": {"api", "internal/process/nofile"},
+	"internal/confine": {"internal/process", "internal/process/nofile"},
+
+	// What package syscall does at its beginning comes after it, so it imports nothing.
+	"internal/process/nofile": {},
+
 	"internal/limits":    {"api", "internal/confine", "internal/process"},
 	"internal/isolation": {"api", "internal/confine", "internal/process"},
 	"internal/egress":    {},
