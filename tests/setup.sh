@@ -117,6 +117,9 @@ from_npm() {
     tar -xzf ./*.tgz -C "$name" --strip-components "$strip" "${paths[@]}" && chmod -R u+rwX "$name"
 }
 
+# with_npm PACKAGE NAME installs a package of npm with those that it needs.
+with_npm() { timeout 900 npm install --silent --no-audit --no-fund --prefix "$2" "$1" >/dev/null; }
+
 # from_debian PACKAGE NAME unpacks a package of Debian without installing it.
 from_debian() {
   apt-get download -q "$1" >/dev/null 2>&1 || { apt update -q >/dev/null && apt-get download -q "$1" >/dev/null; } || return
@@ -179,4 +182,7 @@ else
   { keep "codex-$v" from_npm "@openai/codex@$v-linux-x64" 3 $vendor/bin/codex $vendor/codex-resources/bwrap $vendor/codex-path $vendor/codex-package.json &&
     "$kept/codex-$v/bin/codex" --version; } ||
     skipped "Codex $v cannot be installed or does not run: dialogues with it"
+  v=$(version ClaudeACPVersion)
+  { have node && keep "claude-acp-$v" with_npm "@zed-industries/claude-code-acp@$v" && [ -x "$kept/claude-acp-$v/node_modules/.bin/claude-code-acp" ]; } ||
+    skipped "claude-code-acp $v cannot be installed: an isolated dialogue with an agent that speaks ACP"
 fi

@@ -60,6 +60,10 @@ var (
 		huge:      map[string]int{"huge": 2 << 20},
 		announces: true,
 	}
+	// claudeACP is Claude Code behind the Agent Client Protocol.
+	claudeACP = &realAgent{
+		name: "claude-acp", program: programs.ClaudeACP, model: model.Anthropic, setUp: setUpClaudeACP, shell: "Bash",
+	}
 )
 
 // use starts a daemon and prepares a dialogue with the agent, for a behaviour.
@@ -89,6 +93,16 @@ func setUpClaude(_ testing.TB, r *real, b behaviour, home string) {
 	}
 	if b.tools != "" {
 		r.params.Argv = append(r.params.Argv, "--allowedTools", b.tools)
+	}
+}
+
+// setUpClaudeACP differs in the protocol: requests are answered by rules of the dialogue.
+func setUpClaudeACP(t testing.TB, r *real, b behaviour, home string) {
+	setUpClaude(t, r, behaviour{}, home)
+	r.params.Agent = "acp"
+	r.params.Env["IS_SANDBOX"] = "" // of the machine; for root, the agent and its Claude Code read it differently
+	if b.tools != "" {
+		r.params.Policy = &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "*", Action: "allow"}}}
 	}
 }
 

@@ -18,6 +18,10 @@ func TestIsolatedClaude(t *testing.T) { isolated(t, claude, model.Bash) }
 // TestIsolatedCodex: Codex too; its service is one of its own configuration, which the caller lists.
 func TestIsolatedCodex(t *testing.T) { isolated(t, codex, model.Exec) }
 
+// TestIsolatedACP: an agent that speaks the Agent Client Protocol too. It is not where programs of a
+// home usually are, so the caller lists its directory.
+func TestIsolatedACP(t *testing.T) { isolated(t, claudeACP, model.Bash) }
+
 // isolated runs a turn of an agent that may use its workspace and its model alone. A command of it
 // writes into the workspace, and gets neither at files nor at services outside.
 func isolated(t *testing.T, a *realAgent, shell func(string) model.Tool) {
@@ -39,7 +43,10 @@ func isolated(t *testing.T, a *realAgent, shell func(string) model.Tool) {
 	r.model.Script("escape", model.Say("I will look around.").Call(shell(command)), model.Say("There is no way out."))
 
 	r.params.Isolation = &api.Isolation{Profile: api.ProfileWorkspace, Network: api.NetworkAllow}
-	if a == codex {
+	switch a {
+	case claudeACP:
+		r.params.Isolation.Readable = []string{filepath.Dir(filepath.Dir(r.program))}
+	case codex:
 		r.params.Isolation.Allow = []string{strings.TrimPrefix(r.model.URL, "http://")}
 		r.params.Isolation.Readable = filepath.SplitList(r.params.Env["PATH"])
 	}

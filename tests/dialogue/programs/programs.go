@@ -15,6 +15,7 @@ const (
 	ClaudeVersion    = "2.1.325"
 	ClaudeOldVersion = "2.1.197" // the oldest that is supported
 	CodexVersion     = "0.166.0"
+	ClaudeACPVersion = "0.16.2"
 )
 
 // Claude is the path of Claude Code: $TRL_TEST_CLAUDE, or where tests/setup.sh installs it. Without
@@ -36,6 +37,14 @@ func ClaudeOld(t testing.TB) string {
 func Codex(t testing.TB) string {
 	t.Helper()
 	return find(t, "TRL_TEST_CODEX", "Codex "+CodexVersion, "codex-"+CodexVersion, "bin", "codex")
+}
+
+// ClaudeACP is the path of claude-code-acp, which speaks the Agent Client Protocol for Claude Code:
+// $TRL_TEST_CLAUDE_ACP, or where tests/setup.sh installs it. Without it the test is skipped, with a
+// message on stderr.
+func ClaudeACP(t testing.TB) string {
+	t.Helper()
+	return find(t, "TRL_TEST_CLAUDE_ACP", "claude-code-acp "+ClaudeACPVersion, "claude-acp-"+ClaudeACPVersion, "node_modules", ".bin", "claude-code-acp")
 }
 
 func find(t testing.TB, variable, what string, inCache ...string) string {
