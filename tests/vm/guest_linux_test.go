@@ -216,6 +216,11 @@ func (p place) make() error {
 	if p == plain {
 		return nil
 	}
+	// As OOMPolicy=kill of a unit does: when the unit itself has no more memory, all of it ends. That of a session
+	// still costs one process.
+	if err := os.WriteFile(filepath.Join(dir, "memory.oom.group"), []byte("1"), 0); err != nil {
+		return err
+	}
 	delegate := []string{dir}
 	if sub := filepath.Join(cgroups, p.group); sub != dir {
 		if err := os.Mkdir(sub, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
