@@ -156,9 +156,6 @@ func PrivateDir(spillDir, sessionID string) string {
 	return PrivateRoot(spillDir) + "/" + sessionID
 }
 
-// EarlierPrivateDir is where PrivateDir was before version 0.1.0.
-func EarlierPrivateDir(spillDir, sessionID string) string { return spillDir + "/private-" + sessionID }
-
 // RecordFile is the name of the file with the recording of a session.
 func RecordFile(sessionID string) string { return sessionID + ".cast" }
 

@@ -53,21 +53,19 @@ func (s *Session) Recording(ctx context.Context, p api.SessionRecordingParams) (
 	if !isRecorded(info) {
 		return api.SessionRecordingResult{}, api.Errorf(api.CodeInvalidParams, "session %q: is not recorded; create it with record: true", s.Label())
 	}
-	total := int64(0)
 	s.mu.Lock()
-	fetch := s.recordsInPlaceLocked() && s.state != api.SessionTerminated
+	inPlace := s.recordsInPlaceLocked() && s.state != api.SessionTerminated
 	s.mu.Unlock()
-	if fetch {
-		var err error
-		total, err = s.fetchRecording(ctx, p.Offset+limit, func(o link.Outgoing) ([]byte, error) { return s.askRunner(ctx, o) })
-		switch {
-		case errors.Is(err, errRunnerGone): // the file has everything now
-			info = s.Info()
-		case err != nil:
-			return api.SessionRecordingResult{}, err
-		}
+	var data []byte
+	var total int64
+	err := errRunnerGone // the file has everything
+	if inPlace {
+		data, total, err = s.readLive(ctx, p.Offset, limit)
 	}
-	data, total, err := s.registry.recordings.read(s.id, p.Offset, limit, total)
+	if errors.Is(err, errRunnerGone) {
+		info = s.Info()
+		data, total, err = s.registry.recordings.read(s.id, p.Offset, limit, 0)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return api.SessionRecordingResult{}, api.Errorf(api.CodeConflict, "session %q: its recording was removed", s.Label())
@@ -82,6 +80,38 @@ func (s *Session) Recording(ctx context.Context, p api.SessionRecordingParams) (
 	return api.SessionRecordingResult{
 		SessionID: s.id, Offset: p.Offset, Data: string(data), Total: total, Complete: complete, RecordedAt: info.CreatedAt,
 	}, nil
+}
+
+// readLive reads a piece of a recording that its runner still writes in another place, and returns the size of
+// the recording. The daemon's file is the beginning of the recording: a piece that continues it is fetched
+// into it, and one that begins later comes from the runner alone, without everything before it.
+func (s *Session) readLive(ctx context.Context, offset, limit int64) (data []byte, total int64, err error) {
+	call := func(o link.Outgoing) ([]byte, error) { return s.askRunner(ctx, o) }
+	if stat, err := os.Stat(s.registry.recordings.path(s.id)); offset == 0 || err == nil && offset <= stat.Size() {
+		if total, err = s.fetchRecording(ctx, offset+limit, call); err != nil {
+			return nil, 0, err
+		}
+		return s.registry.recordings.read(s.id, offset, limit, total)
+	}
+	for {
+		var r link.RecordingResult
+		p := link.RecordingParams{Offset: offset + int64(len(data)), Limit: int(min(limit-int64(len(data)), recordingPiece))}
+		piece, err := call(link.Recording.With(&p, nil, &r))
+		if err != nil {
+			return nil, 0, err
+		}
+		if offset > r.Total {
+			return nil, 0, beyondEnd(offset, r.Total)
+		}
+		data = append(data, piece...)
+		if len(piece) == 0 || int64(len(data)) >= limit {
+			return data, r.Total, nil
+		}
+	}
+}
+
+func beyondEnd(offset, total int64) error {
+	return api.InvalidParam("offset", "%d is beyond the end, which is %d", offset, total)
 }
 
 // read reads the daemon's file of a recording, and returns the size of the recording, which is at least
@@ -101,7 +131,7 @@ func (rs *recordings) read(id string, offset, limit, atLeast int64) (data []byte
 	}
 	total = max(atLeast, stat.Size())
 	if offset > total {
-		return nil, 0, api.InvalidParam("offset", "%d is beyond the end, which is %d", offset, total)
+		return nil, 0, beyondEnd(offset, total)
 	}
 	data = make([]byte, min(limit, total-offset))
 	n, err := f.ReadAt(data, offset)

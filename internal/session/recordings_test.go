@@ -169,7 +169,10 @@ func (x *far) isKept() {
 func TestFarRecording(t *testing.T) {
 	inFar(t, session.Config{}, terminal(""), func(x *far) {
 		x.record(200 << 10)
-		for _, c := range []struct{ offset, limit, file int64 }{{0, 100, 100}, {50, 100, 150}, {1000, 4, 1004}, {0, 10, 1004}, {200<<10 - 1, 10, 200 << 10}} {
+		// A piece that does not continue the file is read without what is before it.
+		for _, c := range []struct{ offset, limit, file int64 }{
+			{1000, 4, 0}, {0, 100, 100}, {50, 100, 150}, {150, 850, 1000}, {1000, 4, 1004}, {0, 10, 1004}, {1005, 10, 1004}, {200<<10 - 1, 10, 1004}, {200 << 10, 4, 1004},
+		} {
 			r, err := x.read(c.offset, c.limit)
 			end := min(c.offset+c.limit, r.Total)
 			if err != nil || r.Total != 200<<10 || r.Data != string(x.want[c.offset:end]) || len(x.kept()) != int(c.file) {
@@ -182,6 +185,9 @@ func TestFarRecording(t *testing.T) {
 			x.t.Errorf("%v, %v", stat.Mode(), err)
 		}
 		x.record(5 << 20)
+		if r, err := x.read(1<<20, 3<<20); err != nil || r.Data != string(x.want[1<<20:4<<20]) {
+			x.t.Errorf("%d bytes of several pieces, %v", len(r.Data), err)
+		}
 		x.destroy(x.id)
 		x.isKept()
 	})

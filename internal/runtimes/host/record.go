@@ -41,10 +41,8 @@ func (r *runner) removeFiles() {
 	r.removed = true
 	r.mu.Unlock()
 	if dir := r.rt.place.SpillDir; dir != "" {
-		for _, private := range []string{link.PrivateDir(dir, r.rec.SessionID), link.EarlierPrivateDir(dir, r.rec.SessionID)} {
-			if err := os.RemoveAll(private); err != nil {
-				r.rt.log.Warn("private directory of a session cannot be removed", "session_id", r.rec.SessionID, "error", err)
-			}
+		if err := os.RemoveAll(link.PrivateDir(dir, r.rec.SessionID)); err != nil {
+			r.rt.log.Warn("private directory of a session cannot be removed", "session_id", r.rec.SessionID, "error", err)
 		}
 	}
 	if err := os.RemoveAll(r.rec.Dir); err != nil {
