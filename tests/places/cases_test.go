@@ -23,8 +23,9 @@ var all = flag.Bool("all", os.Getenv("TRL_TEST_PLACES") == "all", "run every cas
 // lanes is how many cases run beside each other in one place.
 const lanes = 4
 
-// TestPlaces tests every place. In one session of each: much output, a daemon that is killed. Beside it:
-// the cases of tests/cases. Then: the examples of the documentation, and that nothing is left. Without -all
+// TestPlaces tests every place. In one session of each: much output, a daemon that is killed, programs beside
+// the shell. Beside it: the cases of tests/cases, a terminal. Then: a dialogue, the examples of the
+// documentation, and that nothing is left. Without -all
 // the places share the cases that do not take long between them, each with another shell.
 //
 //	go test ./tests/places -timeout 3h -run TestPlaces/docker -all
@@ -38,7 +39,7 @@ func TestPlaces(t *testing.T) {
 			fmt.Fprintf(os.Stderr, "SKIPPED: all cases of %s in places: %s\n", name, err)
 		}
 	}
-	shared := []string{links}
+	shared := []string{links, agentDir(t)}
 	if s, ok := shells["ash-static"]; ok {
 		program, err := filepath.EvalSymlinks(s.Path)
 		if err != nil {
@@ -61,7 +62,10 @@ func TestPlaces(t *testing.T) {
 				}
 			}
 		})
+		p.Run("terminal", func(t *testing.T) { p.terminal(t, first) })
+		p.Run("programs", func(t *testing.T) { p.programs(t, first) })
 		p.destroy(first)
+		p.Run("dialogue", p.dialogue)
 		p.Run("limits", p.limits)
 		p.Run("older", p.older)
 		if p.name == "docker" {

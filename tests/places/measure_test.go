@@ -98,7 +98,7 @@ func (p *place) measureTrue(here *place, goal float64) measured {
 	}
 	timed(20, run(there))
 	timed(20, run(host))
-	for range 20 {
+	for range 10 {
 		m.Samples, m.Floor = append(m.Samples, timed(25, run(there))...), append(m.Floor, timed(25, run(host))...)
 	}
 	p.destroy(there)
@@ -108,7 +108,7 @@ func (p *place) measureTrue(here *place, goal float64) measured {
 
 func (p *place) measureCreate() measured {
 	m := measured{Name: p.name + ": create"}
-	n := 10
+	n := 5
 	p.destroy(p.create(api.SessionCreateParams{}).SessionID) // copies the runner
 	for range n {
 		var id string
@@ -159,7 +159,7 @@ func (p *place) measureStream() measured {
 
 // alternatives measures what people use without TRL.
 func (p *place) alternatives() []measured {
-	const n = 20
+	const n = 10
 	switch p.name {
 	case "docker":
 		container := strings.TrimSpace(p.command("docker", "run", "-d", "--entrypoint", "/bin/sleep", dockertest.Busybox, "1000"))
