@@ -97,7 +97,8 @@ func (a *app) took(e api.ExecInfo) string {
 	case e.Outcome != nil:
 		d = time.Duration(e.Outcome.DurationMS) * time.Millisecond
 	case e.StartedAt != nil:
-		d = time.Since(*e.StartedAt)
+		// Both times are by the clock of the place, which may differ from the one here.
+		d = time.Duration(e.AgeMS)*time.Millisecond - e.StartedAt.Sub(e.QueuedAt)
 	default:
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -42,7 +43,12 @@ func (k *cluster) claim(ctx context.Context, c *call) (*op.Pod, error) {
 	}}
 	claims := k.objects.Resource(claimsResource).Namespace(namespace)
 	c.progress("schedule", "claiming a pod from pool %s", c.Options.ClaimPool)
-	if _, err := claims.Create(ctx, o, metav1.CreateOptions{}); err != nil {
+	_, err := claims.Create(ctx, o, metav1.CreateOptions{})
+	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && apierrors.IsNotFound(err) {
+		return nil, api.Errorf(api.CodeRuntimeUnavailable, "kubernetes: the cluster has no %s %s, which claim_pool needs; install agent-sandbox there",
+			claimsResource.Resource, claimsResource.GroupVersion())
+	}
+	if err != nil {
 		return nil, err
 	}
 	pod, err := k.claimed(ctx, c, namespace, name)

@@ -49,21 +49,32 @@ func newClient(t *testing.T) *client {
 	return &client{t, socket}
 }
 
-// begin sends a request and returns the connection, its reader and the last answer, with the
-// messages of progress before it.
-func (c *client) begin(r op.Request) (conn *net.UnixConn, in *bufio.Reader, a op.Answer, progress []string) {
+// dial sends a request.
+func (c *client) dial(r op.Request) *net.UnixConn {
 	c.Helper()
 	dialed, err := net.Dial("unix", c.socket)
 	if err != nil {
 		c.Fatal(err)
 	}
-	conn = dialed.(*net.UnixConn)
+	conn := dialed.(*net.UnixConn)
 	c.Cleanup(func() { conn.Close() })
 	line, err := json.Marshal(r)
 	if err == nil {
 		_, err = conn.Write(append(line, '\n'))
 	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	return conn
+}
+
+// begin sends a request and returns the connection, its reader and the last answer, with the
+// messages of progress before it.
+func (c *client) begin(r op.Request) (conn *net.UnixConn, in *bufio.Reader, a op.Answer, progress []string) {
+	c.Helper()
+	conn = c.dial(r)
 	in = bufio.NewReader(conn)
+	var err error
 	for err == nil {
 		var text []byte
 		if text, err = in.ReadBytes('\n'); err != nil {
@@ -158,16 +169,9 @@ func TestPodThatCannotStart(t *testing.T) {
 		t.Errorf("image that is not there: %+v", a)
 	}
 	// A pod that no node takes: the caller gives up, and has the reason.
-	conn, err := net.Dial("unix", c.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, _ := json.Marshal(op.Request{Op: op.Create, Daemon: "d1", SessionID: "s-0000000003", Options: api.PlaceOptions{
+	conn := c.dial(op.Request{Op: op.Create, Daemon: "d1", SessionID: "s-0000000003", Options: api.PlaceOptions{
 		Image: clustertest.Busybox, NodeSelector: map[string]string{"disk": "none"},
 	}})
-	if _, err := conn.Write(append(line, '\n')); err != nil {
-		t.Fatal(err)
-	}
 	for in := bufio.NewScanner(conn); in.Scan(); {
 		if strings.Contains(in.Text(), "Unschedulable") {
 			break

@@ -47,6 +47,28 @@ func TestSteppedClock(t *testing.T) {
 	}
 }
 
+// TestLastOfTwoClocks: of two ended sessions of a name, the later one is read, whatever the clocks of their
+// places say.
+func TestLastOfTwoClocks(t *testing.T) {
+	in(t, session.Config{Archive: newShelf(t).open(t)}, &sessiontest.Runtime{Command: talk}, func(t *testing.T, w world) {
+		var last string
+		for _, skew := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
+			last = w.create(terminal("build")).SessionID
+			w.rt.Runner(last).Skew(skew)
+			s := w.get(last)
+			w.typed(last, "exit")
+			<-s.Done()
+			if ahead := time.Until(*s.Info().TerminatedAt); (ahead - skew).Abs() > time.Minute {
+				t.Errorf("the clock of the place is %s ahead, not %s", ahead, skew)
+			}
+			time.Sleep(time.Second)
+		}
+		if s, err := w.Look("build"); err != nil || s.ID() != last {
+			t.Errorf("%v, %v; want %s", s, err, last)
+		}
+	})
+}
+
 // TestOthersKeepASession: a session in which something besides the shell runs is not idle.
 func TestOthersKeepASession(t *testing.T) {
 	in(t, session.Config{IdleTimeout: time.Hour}, &sessiontest.Runtime{}, func(t *testing.T, w world) {

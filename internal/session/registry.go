@@ -178,8 +178,9 @@ func (r *Registry) Look(ref string) (*Session, error) {
 	}
 	var last time.Time
 	for _, past := range r.Past() {
-		if info := past.Info(); info.Name == ref && info.TerminatedAt.After(last) {
-			s, err, last = past, nil, *info.TerminatedAt
+		// terminated_at is by the clock of the place.
+		if at := past.endedSince(); past.Info().Name == ref && at.After(last) {
+			s, err, last = past, nil, at
 		}
 	}
 	return s, err

@@ -68,6 +68,9 @@ func TestPlaces(t *testing.T) {
 		p.Run("dialogue", p.dialogue)
 		p.Run("limits", p.limits)
 		p.Run("older", p.older)
+		if *all && p.name != "trl" { // the runner there is that of the other daemon
+			p.Run("clock", p.clock)
+		}
 		if p.name == "docker" {
 			p.Run("from afar", p.fromAfar)
 			p.Run("paused", p.paused)

@@ -49,6 +49,7 @@ func (r *Runner) updateSizeLocked() {
 
 // programEndedLocked puts the end of the program into the info of the session.
 func (r *Runner) programEndedLocked(code int, now time.Time) {
+	now = now.Add(r.skew)
 	r.info.State, r.info.TerminatedAt, r.info.ExitCode = api.SessionTerminated, &now, &code
 	r.info.Cause = fmt.Sprintf("the program exited with status %d", code)
 }
