@@ -28,9 +28,11 @@ type client struct {
 	socket string
 }
 
-func newClient(t *testing.T) *client {
-	c := clustertest.Start(t)
-	t.Setenv("KUBECONFIG", c.Kubeconfig)
+func newClient(t *testing.T) *client { return newClientOf(t, clustertest.Start(t).Kubeconfig) }
+
+// newClientOf is newClient with another user of the cluster.
+func newClientOf(t *testing.T, kubeconfig string) *client {
+	t.Setenv("KUBECONFIG", kubeconfig)
 	socket := filepath.Join(t.TempDir(), "kube.sock")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
