@@ -29,7 +29,6 @@ func (p *place) shifted(t *testing.T, shift time.Duration) {
 	c := daemon.Client(t)
 	params := api.SessionCreateParams{Runtime: p.at.Runtime, Place: p.at.Place, Name: "work", LifetimeS: new(3600.0)}
 	id := testkit.Must(c.SessionCreate(p.ctx, params))(t).SessionID
-	short := testkit.Must(c.SessionCreate(p.ctx, api.SessionCreateParams{Beside: id, LifetimeS: new(1.0)}))(t).SessionID
 	idle := testkit.Must(c.SessionCreate(p.ctx, api.SessionCreateParams{Beside: id, IdleTimeoutS: new(3600.0)}))(t).SessionID
 	r := testkit.Must(c.ExecRun(p.ctx, api.ExecParams{SessionID: id, Command: "x=kept; sleep 1000", TimeoutS: new(0.5)}))(t)
 	if !r.TimedOut || r.DurationMS > time.Hour.Milliseconds() || r.DurationMS < 500 {
@@ -59,6 +58,7 @@ func (p *place) shifted(t *testing.T, shift time.Duration) {
 			next()
 		}
 	}
+	short := testkit.Must(c.SessionCreate(p.ctx, api.SessionCreateParams{Beside: id, LifetimeS: new(1.0)}))(t).SessionID
 	testkit.Must(c.ExecInput(p.ctx, api.ExecInputParams{ExecID: x, Data: "go\n", Close: true}))(t)
 	if w := testkit.Must(c.ExecWait(p.ctx, api.ExecWaitParams{ExecIDs: []string{x}}))(t); w.Happened[0].Outcome == nil || w.Happened[0].Outcome.ExitCode != 7 {
 		t.Errorf("%+v", w)
