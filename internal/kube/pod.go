@@ -191,13 +191,15 @@ func stateOf(o *unstructured.Unstructured, container string) (st podState) {
 	if st.ended != "" {
 		st.running = false
 	}
-	if st.waits == "" && !st.running {
-		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-		for _, entry := range conditions {
-			condition, _ := entry.(map[string]any)
-			if condition["type"] == "PodScheduled" && condition["status"] == "False" {
-				st.waits, st.step = fmt.Sprintf("%v: %v", condition["reason"], condition["message"]), "schedule"
-			}
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, entry := range conditions {
+		condition, _ := entry.(map[string]any)
+		why := fmt.Sprintf("%v: %v", condition["reason"], condition["message"])
+		switch {
+		case condition["type"] == "PodScheduled" && condition["status"] == "False" && st.waits == "" && !st.running:
+			st.waits, st.step = why, "schedule"
+		case condition["type"] == "DisruptionTarget" && condition["status"] == "True" && st.ended != "" && reason == "":
+			st.ended += ": " + why // the cluster has ended it: an eviction, a node that is lost, a pod with a higher priority
 		}
 	}
 	return st

@@ -47,8 +47,8 @@ func TestSteppedClock(t *testing.T) {
 	}
 }
 
-// TestLastOfTwoClocks: of two ended sessions of a name, the later one is read, whatever the clocks of their
-// places say.
+// TestLastOfTwoClocks: of two ended sessions of a name, the later one is read, although the clocks of their
+// places say otherwise.
 func TestLastOfTwoClocks(t *testing.T) {
 	in(t, session.Config{Archive: newShelf(t).open(t)}, &sessiontest.Runtime{Command: talk}, func(t *testing.T, w world) {
 		var last string
