@@ -39,7 +39,9 @@ func TestMain(m *testing.M) {
 // The cases of one shell run one after the other. The shells run beside each
 // other, under names of their own: most of the time they wait for a timeout.
 func TestCases(t *testing.T) {
-	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", *grace, "--log-level", "error"))
+	// Every session has limits, which no case reaches; internal/shell runs the cases without any.
+	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", *grace, "--log-level", "error", "--limit-cpus", "2", "--limit-memory-bytes", "4294967296",
+		"--limit-pids", "1000", "--limit-open-files", "8192", "--limit-file-bytes", "4294967296", "--limit-output-bytes", "4294967296"))
 	dir := t.TempDir()
 	var group sync.WaitGroup
 	for i, name := range cases.Tested {
