@@ -320,6 +320,23 @@ func (p DialogueRespondParams) Check() error {
 	return nil
 }
 
+// DialogueUnsendParams takes back a message that the agent has not started with.
+type DialogueUnsendParams struct {
+	DialogueID string `json:"dialogue_id"` // id or name
+	MessageID  string `json:"message_id"`  // as in dialogue.send
+}
+
+// Check reports the first invalid parameter.
+func (p DialogueUnsendParams) Check() error {
+	switch {
+	case p.DialogueID == "":
+		return InvalidParam("dialogue_id", "is required")
+	case p.MessageID == "":
+		return InvalidParam("message_id", "is required")
+	}
+	return nil
+}
+
 // DialogueSetParams changes how the agent works.
 type DialogueSetParams struct {
 	DialogueID     string `json:"dialogue_id"`               // id or name

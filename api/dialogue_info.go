@@ -21,7 +21,8 @@ type DialogueInfo struct {
 	Models         []string `json:"models,omitempty"`   // models that dialogue.set accepts, once the agent has reported them
 	Modes          []string `json:"modes,omitempty"`    // permission modes that dialogue.set accepts, as far as known
 	// Capabilities are the features that the agent supports: editable (an answer may replace the input
-	// of a tool), remember (an answer may hold from now on), images, set_model, set_mode.
+	// of a tool), remember (an answer may hold from now on), images, set_model, set_mode, unsend
+	// (dialogue.unsend may take back a message that is queued).
 	Capabilities []string `json:"capabilities"`
 	// Title is the agent's title of the conversation, or the beginning of the first message.
 	Title   string `json:"title,omitempty"`

@@ -36,6 +36,8 @@ type DialogueEventsParams struct {
 	NoFollow bool `json:"no_follow,omitempty"`
 	// NoDeltas omits the events of type delta.
 	NoDeltas bool `json:"no_deltas,omitempty"`
+	// Types selects the events of these types, such as item and request_opened. Absent: all.
+	Types []DialogueEventType `json:"types,omitempty"`
 	// Passive says that no person reads the events now. Such a stream does not count as a follower,
 	// so linger_s and deny_after_s count on.
 	Passive bool `json:"passive,omitempty"`
@@ -49,7 +51,17 @@ func (p DialogueEventsParams) Check() error {
 	if p.AfterSeq < 0 {
 		return InvalidParam("after_seq", "must not be negative")
 	}
+	for _, t := range p.Types {
+		if !contains(DialogueEventTypes, t) {
+			return InvalidParam("types", "there is no event %.40q of a dialogue", t)
+		}
+	}
 	return nil
+}
+
+// Selects reports whether the stream has the events of a type.
+func (p DialogueEventsParams) Selects(t DialogueEventType) bool {
+	return (len(p.Types) == 0 || contains(p.Types, t)) && !(p.NoDeltas && t == DialogueEventDelta)
 }
 
 // DialogueRawParams reads the raw output or input of the agent's program.

@@ -93,6 +93,7 @@ const (
 	EventSessionCreated    = "session.created"    // the session's shell is ready
 	EventSessionRunning    = "session.running"    // a command started
 	EventSessionIdle       = "session.idle"       // no command runs
+	EventSessionUpdated    = "session.updated"    // session.set changed the session
 	EventSessionTerminated = "session.terminated" // the session has ended, with a cause
 	// EventSessionUnreachable says that the session's runner does not answer, with a cause.
 	// The session's processes go on, and TRL keeps trying to reach the runner.
@@ -129,7 +130,7 @@ const EventBytes = "bytes"
 
 // EventTypes lists the events of event.subscribe.
 var EventTypes = []string{
-	EventSessionProgress, EventSessionCreated, EventSessionRunning, EventSessionIdle, EventSessionTerminated, EventSessionUnreachable, EventSessionReachable,
+	EventSessionProgress, EventSessionCreated, EventSessionRunning, EventSessionIdle, EventSessionUpdated, EventSessionTerminated, EventSessionUnreachable, EventSessionReachable,
 	EventExecQueued, EventExecRunning, EventExecExited, EventExecClosed, EventNetworkAllowed, EventNetworkRefused,
 	EventDialogueCreated, EventDialogueState, EventDialogueRequestOpened, EventDialogueRequestClosed, EventDialogueTurnEnded, EventDialogueEnded, EventDialogueRemoved,
 }
@@ -154,7 +155,7 @@ type StreamEvent struct {
 	Stream string `json:"stream,omitempty"`
 	From   *int64 `json:"from,omitempty"` // first byte of a gap; number of the first missed event
 	To     *int64 `json:"to,omitempty"`   // first byte after a gap; number of the first event after the missed ones
-	// At is the time of the event, for the events of event.subscribe.
+	// At is the time of the event, for the events of event.subscribe; of the record, for log and audit.
 	At        *time.Time `json:"at,omitempty"`
 	SessionID string     `json:"session_id,omitempty"` // for the events of event.subscribe
 	Name      string     `json:"name,omitempty"`       // name of the session or the dialogue, for its events
@@ -178,6 +179,8 @@ type StreamEvent struct {
 	Sessions []SessionUsage `json:"sessions,omitempty"`
 	// Audit is the record, for type audit.
 	Audit *AuditRecord `json:"audit,omitempty"`
+	// Log is the record, for type log.
+	Log *LogRecord `json:"log,omitempty"`
 	// Error is set for type error only; in Go, Recv returns it as its error.
 	Error *Error `json:"error,omitempty"`
 	// Viewers are all viewers of the terminal, the first that came first, for type viewers.

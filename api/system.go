@@ -26,8 +26,11 @@ func (r *SystemPingResult) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// SystemStatsParams has no fields.
-type SystemStatsParams struct{}
+// SystemStatsParams says what to count.
+type SystemStatsParams struct {
+	// Disk asks also what the daemon's files take. That reads directories, which takes longer.
+	Disk bool `json:"disk,omitempty"`
+}
 
 // SystemStatsResult is the answer of system.stats.
 type SystemStatsResult struct {
@@ -38,6 +41,21 @@ type SystemStatsResult struct {
 	OpenFDs          int   `json:"open_fds"`           // open file descriptors of the daemon
 	Connections      int   `json:"connections"`        // current client connections
 	Goroutines       int   `json:"goroutines"`         // goroutines of the daemon
+	// Transports are the current client connections by transport: socket, stdio, http, websocket and
+	// grpc. A transport without connections is absent.
+	Transports map[string]int `json:"transports"`
+	EventSeq   int64          `json:"event_seq"`      // number of the last event of event.subscribe
+	Disk       *DiskUsage     `json:"disk,omitempty"` // absent unless the caller asks for it
+}
+
+// DiskUsage is what the files of the daemon take, in bytes.
+type DiskUsage struct {
+	Output     int64 `json:"output_bytes"`     // output of ended sessions
+	Recordings int64 `json:"recordings_bytes"` // recordings of terminals
+	Dialogues  int64 `json:"dialogues_bytes"`  // records of dialogues
+	Audit      int64 `json:"audit_bytes"`      // the audit log
+	Other      int64 `json:"other_bytes"`      // everything else in the state directory, such as the events
+	Free       int64 `json:"free_bytes"`       // bytes that the daemon may still write there
 }
 
 // UnmarshalJSON also takes the answer of an older daemon, whose uptime has a fraction.

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 
 	"github.com/trl-dev/trl/api"
@@ -19,7 +20,7 @@ func TestUptime(t *testing.T) {
 			t.Errorf("%s: %+v, %v", uptime, ping, err)
 		}
 		var stats api.SystemStatsResult
-		if err := json.Unmarshal([]byte(`{"uptime_s":`+uptime+`,"open_fds":7}`), &stats); err != nil || stats != (api.SystemStatsResult{UptimeS: 3, OpenFDs: 7}) {
+		if err := json.Unmarshal([]byte(`{"uptime_s":`+uptime+`,"open_fds":7}`), &stats); err != nil || !reflect.DeepEqual(stats, api.SystemStatsResult{UptimeS: 3, OpenFDs: 7}) {
 			t.Errorf("%s: %+v, %v", uptime, stats, err)
 		}
 	}

@@ -30,6 +30,12 @@ const (
 	DialogueEventEnded         DialogueEventType = "ended"          // ended: the agent's process has ended; the last event, unless the dialogue is resumed
 )
 
+// DialogueEventTypes lists the types of the events of a dialogue.
+var DialogueEventTypes = []DialogueEventType{
+	DialogueEventOpened, DialogueEventReset, DialogueEventState, DialogueEventTurnStarted, DialogueEventTurnEnded, DialogueEventItem, DialogueEventDelta, DialogueEventRetracted, DialogueEventTask,
+	DialogueEventRequestOpened, DialogueEventRequestClosed, DialogueEventMessage, DialogueEventUsage, DialogueEventCompacted, DialogueEventRetry, DialogueEventNotice, DialogueEventUnparsed, DialogueEventEnded,
+}
+
 // DialogueEvent is one entry of the record of a dialogue. The record only grows.
 type DialogueEvent struct {
 	Seq   int64             `json:"seq"`   // 1, 2, 3 … in the dialogue

@@ -36,6 +36,11 @@ func (c *Client) DialogueSend(ctx context.Context, p api.DialogueSendParams) (ap
 	return typed[api.DialogueSendResult](ctx, c, "dialogue.send", p)
 }
 
+// DialogueUnsend implements api.Service.
+func (c *Client) DialogueUnsend(ctx context.Context, p api.DialogueUnsendParams) (api.DialogueInfo, error) {
+	return typed[api.DialogueInfo](ctx, c, "dialogue.unsend", p)
+}
+
 // DialogueInterrupt implements api.Service.
 func (c *Client) DialogueInterrupt(ctx context.Context, p api.DialogueInterruptParams) (api.DialogueInfo, error) {
 	return typed[api.DialogueInfo](ctx, c, "dialogue.interrupt", p)

@@ -17,6 +17,16 @@ func (c *Client) SystemStats(ctx context.Context, p api.SystemStatsParams) (api.
 	return typed[api.SystemStatsResult](ctx, c, "system.stats", p)
 }
 
+// SystemSettings implements api.Service.
+func (c *Client) SystemSettings(ctx context.Context, p api.SystemSettingsParams) (api.SystemSettingsResult, error) {
+	return typed[api.SystemSettingsResult](ctx, c, "system.settings", p)
+}
+
+// SystemDoctor implements api.Service.
+func (c *Client) SystemDoctor(ctx context.Context, p api.SystemDoctorParams) (api.SystemDoctorResult, error) {
+	return typed[api.SystemDoctorResult](ctx, c, "system.doctor", p)
+}
+
 // SystemInfo implements api.Service.
 func (c *Client) SystemInfo(ctx context.Context, p api.SystemInfoParams) (api.SystemInfoResult, error) {
 	return typed[api.SystemInfoResult](ctx, c, "system.info", p)

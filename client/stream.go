@@ -100,6 +100,17 @@ func (c *Client) AuditSubscribe(ctx context.Context, p api.AuditSubscribeParams)
 	return s.open(p, true)
 }
 
+// SystemLog implements api.Service. The Stream is a *Stream.
+func (c *Client) SystemLog(ctx context.Context, p api.SystemLogParams) (api.Stream, error) {
+	s := c.newStream(ctx, "system.log")
+	s.again = func() any {
+		q := p
+		q.AfterSeq = max(q.AfterSeq, s.seq)
+		return q
+	}
+	return s.open(p, true)
+}
+
 func (c *Client) newStream(ctx context.Context, method string) *Stream {
 	s := &Stream{client: c, method: method, outage: c.outage()}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)

@@ -6,6 +6,11 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
+// SystemDoctor implements api.Service.
+func (s *Service) SystemDoctor(ctx context.Context, p api.SystemDoctorParams) (api.SystemDoctorResult, error) {
+	return record(ctx, s, "system.doctor", p, s.Service.SystemDoctor)
+}
+
 // SystemUpgrade implements api.Service.
 func (s *Service) SystemUpgrade(ctx context.Context, p api.SystemUpgradeParams) (api.SystemUpgradeResult, error) {
 	return record(ctx, s, "system.upgrade", p, s.Service.SystemUpgrade)
@@ -150,6 +155,11 @@ func (s *Service) DialogueCreate(ctx context.Context, p api.DialogueCreateParams
 // DialogueSend implements api.Service.
 func (s *Service) DialogueSend(ctx context.Context, p api.DialogueSendParams) (api.DialogueSendResult, error) {
 	return record(ctx, s, "dialogue.send", p, s.Service.DialogueSend)
+}
+
+// DialogueUnsend implements api.Service.
+func (s *Service) DialogueUnsend(ctx context.Context, p api.DialogueUnsendParams) (api.DialogueInfo, error) {
+	return record(ctx, s, "dialogue.unsend", p, s.Service.DialogueUnsend)
 }
 
 // DialogueInterrupt implements api.Service.

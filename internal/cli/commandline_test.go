@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/trl-dev/trl/internal/doctor"
 )
 
 // TestQuote lets every installed shell read the quoted words.
@@ -12,15 +14,15 @@ func TestQuote(t *testing.T) {
 		"plain", "a   b", "", "it's", `back\slash`, `\'`, "''", `"double"`, "$HOME", "`date`", "$(date)", "~", "*", "?x", "[a-z]", "{a,b}", "!!", "#no",
 		"a=b", "=ls", "-n", "--", "two\nlines", "\ttab", "ünï 漢字 👍", "a;b|c&d<e>f", "%1", "^x", "(x)", "trailing\\", "end'",
 	}
-	for _, shell := range findShells() {
-		t.Run(shell.name, func(t *testing.T) {
+	for _, shell := range doctor.Shells() {
+		t.Run(shell.Name, func(t *testing.T) {
 			family := "sh"
-			if shell.name == "fish" {
+			if shell.Name == "fish" {
 				family = familyFish
 			}
-			argv := []string{shell.path, "-c"}
-			if strings.HasSuffix(shell.path, "busybox") {
-				argv = []string{shell.path, "ash", "-c"}
+			argv := []string{shell.Path, "-c"}
+			if strings.HasSuffix(shell.Path, "busybox") {
+				argv = []string{shell.Path, "ash", "-c"}
 			}
 			line := commandLine(append([]string{"printf", `<%s>\n`}, words...), family)
 			out, err := exec.Command(argv[0], append(argv[1:], line)...).CombinedOutput()

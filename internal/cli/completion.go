@@ -10,6 +10,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
+	"github.com/trl-dev/trl/internal/doctor"
 )
 
 // completionTimeout bounds how long a person who pressed Tab waits for the daemon.
@@ -199,8 +200,8 @@ func completeShells(_ *cobra.Command, _ []string, prefix string) ([]cobra.Comple
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	var list []cobra.Completion
-	for _, s := range findShells() {
-		list = append(list, cobra.CompletionWithDesc(s.name, s.path))
+	for _, s := range doctor.Shells() {
+		list = append(list, cobra.CompletionWithDesc(s.Name, s.Path))
 	}
 	return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
 }

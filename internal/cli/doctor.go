@@ -5,44 +5,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/cli/ui"
+	"github.com/trl-dev/trl/internal/doctor"
 )
 
-// The verdicts of the doctor.
-const (
-	verdictOK   = "ok"
-	verdictNote = "note" // works, but not as well as possible
-	verdictBad  = "bad"  // does not work
-)
-
-// A finding is the result of one check.
-type finding struct {
-	Section string `json:"section"`
-	Name    string `json:"name"`
-	Verdict string `json:"verdict"`
-	Detail  string `json:"detail"`
-}
-
-// A diagnosis collects the findings.
-type diagnosis struct{ findings []finding }
-
-func (d *diagnosis) add(section, name, verdict, detail string) {
-	d.findings = append(d.findings, finding{section, name, verdict, detail})
-}
-
-// check adds a finding: good if err is nil.
-func (d *diagnosis) check(section, name, detail string, err error) {
-	if err != nil {
-		d.add(section, name, verdictBad, err.Error())
-		return
-	}
-	d.add(section, name, verdictOK, detail)
-}
-
-func (d *diagnosis) count(verdict string) int {
-	n := 0
-	for _, f := range d.findings {
-		if f.Verdict == verdict {
+// count returns how many findings have the verdict.
+func count(f doctor.Findings, verdict string) (n int) {
+	for _, one := range f {
+		if one.Verdict == verdict {
 			n++
 		}
 	}
@@ -62,15 +33,15 @@ is broken.`,
   trl doctor --json | jq -r '.findings[] | select(.verdict == "bad") | .name'`,
 		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := a.diagnose(cmd)
+			found := a.diagnose(cmd)
 			if asJSON {
-				if err := a.Stdout.JSON(map[string]any{"findings": d.findings}); err != nil {
+				if err := a.Stdout.JSON(api.SystemDoctorResult{Findings: found}); err != nil {
 					return err
 				}
 			} else {
-				a.printDiagnosis(d)
+				a.printDiagnosis(found)
 			}
-			if d.count(verdictBad) > 0 {
+			if count(found, api.VerdictBad) > 0 {
 				return ui.ExitWith(ui.ExitBroken)
 			}
 			return nil
@@ -81,26 +52,26 @@ is broken.`,
 	return cmd
 }
 
-func (a *app) printDiagnosis(d *diagnosis) {
+func (a *app) printDiagnosis(found doctor.Findings) {
 	if !a.Stdout.TTY {
 		t := ui.Table{}
-		for _, f := range d.findings {
+		for _, f := range found {
 			t.Add(ui.Text(f.Verdict), ui.Text(f.Section), ui.Text(f.Name), ui.Text(f.Detail))
 		}
 		a.Stdout.Table(t)
 		return
 	}
 	width := 0
-	for _, f := range d.findings {
+	for _, f := range found {
 		width = max(width, len(f.Name))
 	}
 	marks := map[string]string{
-		verdictOK:   a.Stdout.Paint(ui.Green, "ok  "),
-		verdictNote: a.Stdout.Paint(ui.Yellow, "note"),
-		verdictBad:  a.Stdout.Paint(ui.Red, "BAD "),
+		api.VerdictOK:   a.Stdout.Paint(ui.Green, "ok  "),
+		api.VerdictNote: a.Stdout.Paint(ui.Yellow, "note"),
+		api.VerdictBad:  a.Stdout.Paint(ui.Red, "BAD "),
 	}
 	section := ""
-	for _, f := range d.findings {
+	for _, f := range found {
 		if f.Section != section {
 			if section != "" {
 				a.Stdout.Line("")
@@ -111,7 +82,7 @@ func (a *app) printDiagnosis(d *diagnosis) {
 		a.Stdout.Linef("  %s  %s%s  %s", marks[f.Verdict], f.Name, strings.Repeat(" ", width-len(f.Name)), ui.Printable(f.Detail))
 	}
 	a.Stdout.Line("")
-	if n := d.count(verdictBad); n > 0 {
+	if n := count(found, api.VerdictBad); n > 0 {
 		a.Stdout.Line(a.Stdout.Paint(ui.Red, ui.Plural(n, "thing is", "things are")+" broken"))
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
+	"github.com/trl-dev/trl/internal/doctor"
 )
 
 func (a *app) runtimesCommand() *cobra.Command {
@@ -132,7 +133,7 @@ func (a *app) checkRuntimes(ctx context.Context, c *client.Client, words []strin
 		if err != nil {
 			return err
 		}
-		words = checkable(list)
+		words = doctor.Checkable(list)
 	}
 	results, errs := make([]api.RuntimeCheckResult, len(words)), make([]error, len(words))
 	var all sync.WaitGroup
@@ -160,18 +161,6 @@ func (a *app) checkRuntimes(ctx context.Context, c *client.Client, words []strin
 		return ui.ExitWith(ui.ExitBroken)
 	}
 	return nil
-}
-
-// checkable returns the places that can be checked without an argument: the names of the
-// configuration, and the host if it may be used.
-func checkable(list api.RuntimeListResult) []string {
-	var words []string
-	for _, r := range list.Runtimes {
-		if r.Configured || r.Kind == api.PlaceHost && r.Usable {
-			words = append(words, r.Runtime)
-		}
-	}
-	return words
 }
 
 func yesNo(yes bool) ui.Cell {

@@ -29,6 +29,7 @@ import (
 	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/login"
+	"github.com/trl-dev/trl/internal/logring"
 	"github.com/trl-dev/trl/internal/place"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runtimes"
@@ -66,7 +67,8 @@ type Options struct {
 type daemon struct {
 	config config.Config
 	o      Options
-	log    *slog.Logger
+	log    *slog.Logger  // also keeps what it writes in recent
+	recent *logring.Ring // for system.log
 	ready  *os.File
 	// executable is the path that this program was started from. The file may have been replaced.
 	executable string
@@ -118,7 +120,8 @@ var ErrRunning = server.ErrRunning
 // idle for auto_exit_s. Then it ends all sessions, unless keep_sessions is set; meanwhile SIGTERM
 // or SIGINT makes it skip the grace time. Nothing else in this process may start children.
 func Run(ctx context.Context, c config.Config, o Options) error {
-	d := &daemon{config: c, o: o, log: o.Logger, replace: make(chan replacement, 1), ends: make(chan ending, 1), chosen: map[string]string{}}
+	d := &daemon{config: c, o: o, recent: logring.New(), replace: make(chan replacement, 1), ends: make(chan ending, 1), chosen: map[string]string{}}
+	d.log = slog.New(d.recent.Handler(o.Logger.Handler()))
 	d.executable, _ = os.Executable()
 	d.manager = os.Getenv(notifyVariable)
 	for _, name := range []string{notifyVariable, "TRACEPARENT", "TRACESTATE"} {
@@ -351,7 +354,8 @@ func (d *daemon) newServer() {
 	capabilities = append(capabilities, d.runtime.Capabilities()...)
 	d.plain = service.New(service.Config{
 		Registry: d.registry, DaemonID: d.id, Places: d.places, Dialogues: d.talks, Limits: d.config.Limits(), Capabilities: capabilities,
-		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.switchHTTP, Console: console{d}, Fronts: d.frontURLs, ConfigFile: d.config.File(),
+		Connections: func() map[string]int { return d.server.Transports() }, Disk: d.diskUsage, Doctor: d.examine, Log: d.recent.Stream,
+		Settings: api.SystemSettingsResult{File: d.config.File(), Settings: d.config.Public(), Notes: d.config.Notes()}, Upgrade: d.upgrade, HTTP: d.switchHTTP, Console: console{d}, Fronts: d.frontURLs, ConfigFile: d.config.File(),
 	})
 	d.service = d.traced(d.audited(d.plain, nil))
 	c := server.Config{

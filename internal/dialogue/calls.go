@@ -46,6 +46,17 @@ const mostUnsent = 64 << 20
 // errRepeated makes call return without sending the message again.
 var errRepeated error = api.Errorf(api.CodeConflict, "was done before")
 
+// Unsend takes back a message that the agent has not started with.
+func (d *Dialogue) Unsend(ctx context.Context, id string) (api.DialogueInfo, error) {
+	err := d.call(ctx, agent.Call{Unsend: &agent.Unsend{MessageID: id}}, func() error {
+		if _, sent := d.messages[id]; !sent {
+			return api.InvalidParam("message_id", "dialogue %q has no message %.100q", d.labelLocked(), id)
+		}
+		return nil
+	})
+	return d.Info(), err
+}
+
 // Interrupt stops the agent's current turn.
 func (d *Dialogue) Interrupt(ctx context.Context) (api.DialogueInfo, error) {
 	err := d.call(ctx, agent.Call{Interrupt: &agent.Interrupt{}}, nil)

@@ -122,7 +122,7 @@ func (s *stream) Recv() (api.StreamEvent, error) {
 			if err != nil {
 				return api.StreamEvent{}, err
 			}
-			if ev.Seq <= s.after || s.params.NoDeltas && ev.Type == api.DialogueEventDelta {
+			if ev.Seq <= s.after || !s.params.Selects(ev.Type) {
 				continue
 			}
 			s.after = ev.Seq

@@ -90,6 +90,18 @@ func (j *Journal) PublishSession(info api.SessionInfo, first ...api.ExecInfo) {
 	}
 }
 
+// PublishUpdate publishes that the settings of a live session have changed.
+func (j *Journal) PublishUpdate(info api.SessionInfo) {
+	j.lockDecoded()
+	defer j.mu.Unlock()
+	if j.sessions[info.SessionID] == nil {
+		return
+	}
+	defer j.scheduleWrite()
+	at := time.Now().UTC()
+	j.publishLocked(api.StreamEvent{Type: api.EventSessionUpdated, At: &at, SessionID: info.SessionID, Name: info.Name})
+}
+
 // PublishProgress publishes a slow step on the way to a session, whose creation is not published
 // yet.
 func (j *Journal) PublishProgress(info api.SessionInfo, createID string, p api.PlaceProgress) {

@@ -29,6 +29,9 @@ const (
 // errLoginOver ends the connections of a login that was revoked.
 var errLoginOver = api.Errorf(api.CodeAuthFailed, "login: is over; `trl open` makes a new one")
 
+// errShareOver ends the connections of viewers whose share was revoked or has expired.
+var errShareOver = api.Errorf(api.CodeForbidden, "share: was revoked, or has expired; its viewers need a new link")
+
 // ownOrigin returns the origin of the pages that this daemon serves to the caller.
 func (x *exchange) ownOrigin() string {
 	if x.r.TLS != nil {
@@ -295,7 +298,11 @@ func (x *exchange) adopt(l login.Login) {
 
 // endWith ends the connection of this request if the login ends before the request.
 func (x *exchange) endWith(l login.Login) {
-	over := func() { x.conn.cancel(errLoginOver) }
+	why := errLoginOver
+	if l.ShareID != "" {
+		why = errShareOver
+	}
+	over := func() { x.conn.cancel(why) }
 	x.stops = append(x.stops, context.AfterFunc(l.Context, over))
 	if l.Token != "" {
 		x.stops = append(x.stops, x.http.cfg.Tokens.whileDigest(l.Token, Scope(l.Scope), over))

@@ -188,6 +188,17 @@ func (c *counts) each(f func(t transport, method string, code api.Code, n int64)
 	}
 }
 
+// Transports returns how many clients are connected, by transport.
+func (s *Server) Transports() map[string]int {
+	list := map[string]int{}
+	for t, n := range s.connections() {
+		if n > 0 {
+			list[transport(t).String()] = n
+		}
+	}
+	return list
+}
+
 // connections counts the clients by transport.
 func (s *Server) connections() (n [transports]int) {
 	s.mu.Lock()

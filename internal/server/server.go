@@ -147,14 +147,9 @@ func (s *Server) audit(caller *api.Caller, method string, params json.RawMessage
 }
 
 // Connections is how many clients are connected now.
-func (s *Server) Connections() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.conns)
-	for _, c := range s.webConns {
-		if !c.upgraded { // else it is one of conns
-			n++
-		}
+func (s *Server) Connections() (n int) {
+	for _, of := range s.connections() {
+		n += of
 	}
 	return n
 }

@@ -206,7 +206,7 @@ func TestShareEndsItsConnections(t *testing.T) {
 	if _, err := c.logins.Revoke(share.ShareID); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ws.Read(ws.ctx); websocket.CloseStatus(err) != 4401 {
+	if _, _, err := ws.Read(ws.ctx); websocket.CloseStatus(err) != 4403 {
 		t.Errorf("a revoked share: %v", err)
 	}
 	c.refused(401, api.CodeAuthFailed, "POST", "/v1/system.ping", "{}", header...)

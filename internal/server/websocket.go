@@ -164,8 +164,11 @@ func (s *wsStream) Close() error {
 // new one.
 const closeLoginOver websocket.StatusCode = 4401
 
+// closeRevoked is the close code of a viewer whose share is over. The viewer cannot make a new one.
+const closeRevoked websocket.StatusCode = 4403
+
 // goAway is Close when the daemon stops or is replaced, and the client may connect again soon, or when
-// the client's login or token is over.
+// the client's login, token or share is over.
 func (s *wsStream) goAway() error {
 	late := time.AfterFunc(goodbye, s.cut)
 	defer late.Stop()
@@ -174,6 +177,8 @@ func (s *wsStream) goAway() error {
 		return s.ws.Close(closeLoginOver, "the token is no longer valid")
 	case error(errLoginOver):
 		return s.ws.Close(closeLoginOver, "the login is over")
+	case error(errShareOver):
+		return s.ws.Close(closeRevoked, "the share was revoked, or has expired")
 	}
 	return s.ws.Close(websocket.StatusServiceRestart, "the daemon stops, or is replaced")
 }

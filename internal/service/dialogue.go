@@ -62,6 +62,18 @@ func (s *Service) DialogueSend(ctx context.Context, p api.DialogueSendParams) (a
 	return d.Send(ctx, p)
 }
 
+// DialogueUnsend takes back a message that is queued.
+func (s *Service) DialogueUnsend(ctx context.Context, p api.DialogueUnsendParams) (api.DialogueInfo, error) {
+	if err := p.Check(); err != nil {
+		return api.DialogueInfo{}, err
+	}
+	d, err := s.dialogueOf(p.DialogueID)
+	if err != nil {
+		return api.DialogueInfo{}, err
+	}
+	return d.Unsend(ctx, p.MessageID)
+}
+
 // DialogueInterrupt stops the agent's current turn.
 func (s *Service) DialogueInterrupt(ctx context.Context, p api.DialogueInterruptParams) (api.DialogueInfo, error) {
 	d, err := s.dialogueOf(p.DialogueID)

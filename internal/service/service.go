@@ -27,8 +27,16 @@ type Config struct {
 	Dialogues *dialogue.Registry
 	// DaemonID identifies this daemon to others, also after its restart.
 	DaemonID string
-	// Connections counts the clients; nil for none.
-	Connections func() int
+	// Connections counts the clients by transport; nil for none.
+	Connections func() map[string]int
+	// Disk measures the daemon's files; nil if it has none.
+	Disk func() (api.DiskUsage, error)
+	// Settings are those that system.settings reports.
+	Settings api.SystemSettingsResult
+	// Doctor checks the daemon and its machine; nil if it cannot.
+	Doctor func(ctx context.Context) ([]api.DoctorFinding, error)
+	// Log makes a stream of system.log; nil if there is no log.
+	Log func(ctx context.Context, streamID string, p api.SystemLogParams) api.Stream
 	// Limits are those that system.info reports.
 	Limits map[string]float64
 	// Capabilities are those that system.info reports.
@@ -65,6 +73,7 @@ type Service struct {
 	streams  atomic.Int64 // the number of the last stream
 	guests   sync.Map     // the connections of owners to their guests: stream id → *session.GuestConnection
 
+	examining chan struct{}    // has a value while the doctor works
 	enforcing chan struct{}    // has a value while a session tries what can be enforced
 	enforced  *api.Enforcement // only for the one that fills enforcing; nil until a session has tried it
 }
@@ -76,7 +85,7 @@ func New(c Config) *Service {
 	if c.Places == nil {
 		c.Places = noPlaces
 	}
-	return &Service{registry: c.Registry, config: c, began: time.Now(), enforcing: make(chan struct{}, 1)}
+	return &Service{registry: c.Registry, config: c, began: time.Now(), examining: make(chan struct{}, 1), enforcing: make(chan struct{}, 1)}
 }
 
 // SystemPing answers with uptime and version.
@@ -85,12 +94,22 @@ func (s *Service) SystemPing(_ context.Context, _ api.SystemPingParams) (api.Sys
 }
 
 // SystemStats counts sessions, commands and the daemon's own resources.
-func (s *Service) SystemStats(_ context.Context, _ api.SystemStatsParams) (api.SystemStatsResult, error) {
-	r := api.SystemStatsResult{UptimeS: s.uptime(), Goroutines: runtime.NumGoroutine()}
+func (s *Service) SystemStats(_ context.Context, p api.SystemStatsParams) (api.SystemStatsResult, error) {
+	r := api.SystemStatsResult{UptimeS: s.uptime(), Goroutines: runtime.NumGoroutine(), Transports: map[string]int{}, EventSeq: s.registry.Journal().Last()}
 	r.ActiveSessions, r.TotalCommandsRun = s.registry.Stats()
 	r.MemoryRSSBytes, r.OpenFDs = process.SelfUsage()
 	if s.config.Connections != nil {
-		r.Connections = s.config.Connections()
+		r.Transports = s.config.Connections()
+		for _, n := range r.Transports {
+			r.Connections += n
+		}
+	}
+	if p.Disk && s.config.Disk != nil {
+		disk, err := s.config.Disk()
+		if err != nil {
+			return r, err
+		}
+		r.Disk = &disk
 	}
 	return r, nil
 }

@@ -92,6 +92,31 @@ func TestEventsOfALife(t *testing.T) {
 	})
 }
 
+// TestChangedSettingsArePublished: with the new name, and not for a session that has ended.
+func TestChangedSettingsArePublished(t *testing.T) {
+	in(t, session.Config{}, &sessiontest.Runtime{}, func(t *testing.T, w world) {
+		s := w.get(w.create(api.SessionCreateParams{Name: "build"}).SessionID)
+		synctest.Wait()
+		before := w.Journal().Last()
+		name, tags := "other", []string{"ci"}
+		if _, err := w.Set(t.Context(), s, api.SessionSetParams{Name: &name}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Set(t.Context(), s, api.SessionSetParams{Tags: &tags}); err != nil {
+			t.Fatal(err)
+		}
+		want(t, published(w.Journal(), before), "2 session.updated other", "3 session.updated other")
+		taken := "taken"
+		w.create(api.SessionCreateParams{Name: taken})
+		synctest.Wait()
+		before = w.Journal().Last()
+		if _, err := w.Set(t.Context(), s, api.SessionSetParams{Name: &taken}); err == nil {
+			t.Fatal("the name was taken")
+		}
+		want(t, published(w.Journal(), before))
+	})
+}
+
 // TestSessionThatNeverWasIsNotPublished: a subscriber never sees half of a life.
 func TestSessionThatNeverWasIsNotPublished(t *testing.T) {
 	rt := &sessiontest.Runtime{OnStart: func(r *sessiontest.Runner) error {

@@ -49,6 +49,7 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 	if rename {
 		r.freeName(before, s.id)
 	}
+	r.journal.PublishUpdate(info)
 	if err := s.runner.Describe(info.Name, info.Tags); err != nil {
 		// The runner has the new ones: only a daemon that cannot reach it will show the old ones.
 		s.log.Warn("session record has an old name or old tags", "error", err)

@@ -73,6 +73,8 @@ var mayImport = map[string][]string{
 	// The daemon. A transport sees the contract and nothing behind it.
 	"web":              {},
 	"internal/login":   {"api"},
+	"internal/logring": {"api"},
+	"internal/doctor":  {"api"},
 	"internal/metrics": {},
 	"internal/audit":   {"api", "internal/metrics"},
 	"internal/hook":    {"api", "internal/process", "internal/version"},
@@ -102,7 +104,7 @@ var mayImport = map[string][]string{
 	"internal/kube":    {"api", "internal/kube/op"},
 	"internal/kube/op": {"api"},
 
-	"internal/daemon": {"api", "internal/archive", "internal/audit", "internal/config", "internal/dialogue", "internal/hook", "internal/journal", "internal/link", "internal/login", "internal/mcp", "internal/metrics", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
+	"internal/daemon": {"api", "internal/archive", "internal/audit", "internal/config", "internal/dialogue", "internal/doctor", "internal/hook", "internal/journal", "internal/link", "internal/login", "internal/logring", "internal/mcp", "internal/metrics", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
 		"internal/runtimes/docker", "internal/runtimes/kubernetes", "internal/runtimes/remote", "internal/runtimes/runners", "internal/runtimes/ssh", "internal/runtimes/trl",
 		"internal/server", "internal/service", "internal/session", "internal/state", "internal/trace", "internal/version"},
 
@@ -110,13 +112,14 @@ var mayImport = map[string][]string{
 	"internal/cli/ui":     {"api", "internal/terminal/vt"},
 	"internal/cli/attach": {"api", "client", "internal/cli/ui", "internal/terminal/view"},
 	"internal/cli/chat":   {"api", "client", "internal/cli/ui"},
-	"internal/cli": {"api", "api/spec", "client", "internal/audit", "internal/cli/attach", "internal/cli/chat", "internal/cli/ui", "internal/config", "internal/daemon", "internal/docs", "internal/mcp", "internal/near", "internal/place", "internal/runner",
+	"internal/cli": {"api", "api/spec", "client", "internal/audit", "internal/cli/attach", "internal/cli/chat", "internal/cli/ui", "internal/config", "internal/daemon", "internal/docs", "internal/doctor", "internal/mcp", "internal/near", "internal/place", "internal/runner",
 		"internal/terminal/cast", "internal/terminal/render", "internal/terminal/view", "internal/terminal/vt", "internal/version"},
 }
 
 // mayUse are the other modules a package may import directly.
 var mayUse = map[string][]string{
 	"internal/cli":       {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term", "rsc.io/qr"},
+	"internal/doctor":    {"golang.org/x/sys"},
 	"internal/config":    {"github.com/BurntSushi/toml", "github.com/spf13/pflag", "golang.org/x/sys"},
 	"internal/server":    {"github.com/coder/websocket", "golang.org/x/sys", "google.golang.org/grpc"},
 	"client":             {"google.golang.org/grpc"},

@@ -4,10 +4,10 @@ import { render } from 'preact';
 import { kickAll } from './net/conn.js';
 import { logIn, me, refreshMe, shared } from './net/login.js';
 import { dialogueCount, waiting } from './net/dialogues.js';
-import { control, epoch, mayWrite, onConnect, sessionCount, start } from './net/sessions.js';
+import { control, epoch, mayWrite, sessionCount, start } from './net/sessions.js';
 import { Empty, Questions, Toasts } from './ui/parts.js';
 import { Keys, overlay, Palette, shortcuts } from './ui/palette.js';
-import { isDark, label, prefer } from './ui/prefs.js';
+import { isDark, prefer } from './ui/prefs.js';
 import { href, route } from './ui/route.js';
 import { DaemonPage } from './views/daemon.js';
 import { DialoguePage } from './views/dialogue.js';
@@ -38,9 +38,6 @@ async function boot(): Promise<void> {
   }
   if (me.value) begin();
 }
-
-// Others see this name when they ask who answered or changed something. A share changes nothing.
-onConnect((c) => shared.value ? Promise.resolve() : c.call('system.hello', { label: label() }).then(() => undefined, () => undefined));
 
 let begun = false;
 function begin(): void {

@@ -56,6 +56,7 @@ const (
 	CanImages   = "images"    // messages may have images
 	CanSetModel = "set_model" // dialogue.set may change the model
 	CanSetMode  = "set_mode"  // dialogue.set may change the permission mode
+	CanUnsend   = "unsend"    // dialogue.unsend may take back a message that is queued
 )
 
 // Protocol is the conversation with one process. It is used by one goroutine at a time.
@@ -77,6 +78,18 @@ type Call struct {
 	Interrupt *Interrupt `json:"interrupt,omitempty"`
 	Respond   *Response  `json:"respond,omitempty"`
 	Set       *Setting   `json:"set,omitempty"`
+	Unsend    *Unsend    `json:"unsend,omitempty"`
+}
+
+// Unsend takes back a message that the agent has not started with. If it succeeds, an event says that
+// the message is cancelled; otherwise the answer is a conflict.
+type Unsend struct {
+	MessageID string `json:"message_id"`
+}
+
+// NotUnsent is the answer to an Unsend that comes too late, or that the agent refuses.
+func NotUnsent(id, why string) *api.Error {
+	return api.Errorf(api.CodeConflict, "message %.100s: cannot be taken back: %s", id, why)
 }
 
 // Message is a message to the agent. Its step has a user item and a message event.

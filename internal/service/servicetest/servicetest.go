@@ -36,7 +36,7 @@ func New(c session.Config, rt *sessiontest.Runtime) (*service.Service, *session.
 	c.Retention, c.AutoExit = time.Minute, time.Hour
 	r := session.NewRegistry(c)
 	return service.New(service.Config{
-		Registry: r, Connections: func() int { return 7 },
+		Registry: r, Connections: func() map[string]int { return map[string]int{"socket": 7} },
 		Limits: map[string]float64{"max_sessions": 10}, Capabilities: []string{"shell"},
 	}), r
 }

@@ -1,12 +1,13 @@
 import { LineConnection } from "./connection.js";
-import { AuthFailedError, ConnectionLostError, type TrlError } from "./errors.js";
+import { AuthFailedError, ConnectionLostError, ForbiddenError, type TrlError } from "./errors.js";
 import { onAbort } from "./transport.js";
 
 /** How long the handshake may take. */
 const handshakeMs = 10_000;
 
-/** The close code of a client whose login or token is over. */
+/** The close code of a client whose login or token is over, and of one whose share is. */
 const loginOver = 4401;
+const revoked = 4403;
 
 /** The part of a browser's WebSocket that is used here. */
 export interface WebSocketLike {
@@ -27,7 +28,7 @@ export interface DialOptions {
   protocols?: readonly string[] | (() => readonly string[]) | undefined;
   /** What to use instead of the global WebSocket. */
   WebSocket?: (new (url: string, protocols: string[]) => WebSocketLike) | undefined;
-  /** Is called when a connection ends, with the code and the reason of the daemon: 1012, it stops or is replaced; 4401, the login or the token is over. */
+  /** Is called when a connection ends, with the code and the reason of the daemon: 1012, it stops or is replaced; 4401, the login or the token is over; 4403, the share is. */
   onClose?: ((code: number, reason: string) => void) | undefined;
 }
 
@@ -43,6 +44,7 @@ export function dialer({ url, token, protocols = [], WebSocket, onClose }: DialO
 
   const ended = (code: number, reason: string, sent: boolean): TrlError => {
     if (code === loginOver) return new AuthFailedError("AUTH_FAILED", reason || "the login is over", { close_code: code });
+    if (code === revoked) return new ForbiddenError("FORBIDDEN", reason || "the share is over", { close_code: code });
     return new ConnectionLostError(`daemon at ${address}: closed with ${code}${reason && `: ${reason}`}`, sent, undefined, { close_code: code });
   };
 

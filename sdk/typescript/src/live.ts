@@ -166,7 +166,7 @@ export class LiveConnection {
 
   #lose(error: TrlError): void {
     this.#lostAt ||= Date.now();
-    if (error.code === "AUTH_FAILED") return this.#to("over");
+    if (error.code === "AUTH_FAILED" || error.code === "FORBIDDEN") return this.#to("over");
     const pauseMs = this.#backoff.next();
     this.#nextTry = Date.now() + pauseMs;
     this.#timer = setTimeout(() => this.#connect(), pauseMs);

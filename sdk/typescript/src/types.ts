@@ -100,6 +100,7 @@ export type EventType =
   | "viewers"
   | "modes"
   | "audit"
+  | "log"
   | "stdout"
   | "stderr"
   | "gap"
@@ -109,6 +110,7 @@ export type EventType =
   | "session.created"
   | "session.running"
   | "session.idle"
+  | "session.updated"
   | "session.terminated"
   | "session.unreachable"
   | "session.reachable"
@@ -141,6 +143,7 @@ export type EventFilter =
   | "session.created"
   | "session.running"
   | "session.idle"
+  | "session.updated"
   | "session.terminated"
   | "session.unreachable"
   | "session.reachable"
@@ -365,8 +368,11 @@ export type EndCause =
 /** Has no fields. */
 export type SystemPingParams = Record<string, never>;
 
-/** Has no fields. */
-export type SystemStatsParams = Record<string, never>;
+/** Says what to count. */
+export interface SystemStatsParams {
+  /** Asks also what the daemon's files take. That reads directories, which takes longer. */
+  disk?: boolean;
+}
 
 /** Says what to report. */
 export interface SystemInfoParams {
@@ -375,6 +381,30 @@ export interface SystemInfoParams {
    * tries them on a session of its own.
    */
   enforcement?: boolean;
+}
+
+/** Has no fields. */
+export type SystemSettingsParams = Record<string, never>;
+
+/** Has no fields. */
+export type SystemDoctorParams = Record<string, never>;
+
+/**
+ * Asks for the daemon's log. The daemon keeps its last 1000 records in memory, so a restart and an
+ * upgrade begin anew.
+ */
+export interface SystemLogParams {
+  /**
+   * Omits the records below this level: debug, info, warn or error. Absent: none are omitted. The
+   * setting log_level decides which records there are.
+   */
+  level?: string;
+  /** The most earlier records to begin with. Absent: 200; at most 1000. */
+  limit?: number;
+  /** The number of the last record that the reader has. The earlier records then begin after it. */
+  after_seq?: number;
+  /** Ends the stream after the earlier records. */
+  no_follow?: boolean;
 }
 
 /**
@@ -1466,6 +1496,14 @@ export interface DialogueSendParams {
   message_id?: string;
 }
 
+/** Takes back a message that the agent has not started with. */
+export interface DialogueUnsendParams {
+  /** id or name */
+  dialogue_id: string;
+  /** as in dialogue.send */
+  message_id: string;
+}
+
 /** Stops the agent's current turn; the dialogue goes on. */
 export interface DialogueInterruptParams {
   /** id or name */
@@ -1516,6 +1554,8 @@ export interface DialogueEventsParams {
   no_follow?: boolean;
   /** Omits the events of type delta. */
   no_deltas?: boolean;
+  /** Selects the events of these types, such as item and request_opened. Absent: all. */
+  types?: DialogueEventType[];
   /**
    * Says that no person reads the events now. Such a stream does not count as a follower, so
    * linger_s and deny_after_s count on.
@@ -1722,6 +1762,22 @@ export interface SystemPingResult {
   version: string;
 }
 
+/** What the files of the daemon take, in bytes. */
+export interface DiskUsage {
+  /** output of ended sessions */
+  output_bytes: number;
+  /** recordings of terminals */
+  recordings_bytes: number;
+  /** records of dialogues */
+  dialogues_bytes: number;
+  /** the audit log */
+  audit_bytes: number;
+  /** everything else in the state directory, such as the events */
+  other_bytes: number;
+  /** bytes that the daemon may still write there */
+  free_bytes: number;
+}
+
 /** The answer of system.stats. */
 export interface SystemStatsResult {
   /** sessions that have not ended */
@@ -1738,6 +1794,15 @@ export interface SystemStatsResult {
   connections: number;
   /** goroutines of the daemon */
   goroutines: number;
+  /**
+   * The current client connections by transport: socket, stdio, http, websocket and grpc. A
+   * transport without connections is absent.
+   */
+  transports: Record<string, number>;
+  /** number of the last event of event.subscribe */
+  event_seq: number;
+  /** absent unless the caller asks for it */
+  disk?: DiskUsage;
 }
 
 /** A limit that is in force. */
@@ -1838,6 +1903,70 @@ export interface SystemInfoResult {
   methods: string[];
   /** Absent unless the caller wants it. */
   enforcement?: Enforcement;
+}
+
+/**
+ * One setting of the daemon. A value that may hold a secret is cut: of on_request_url the host
+ * stays, of on_request_command the program.
+ */
+export interface Setting {
+  /** such as max_sessions */
+  key: string;
+  /** as text */
+  value: string;
+  /** default, file PATH, env NAME or flag --name */
+  origin: string;
+  /** as text; empty for an option of a place */
+  default: string;
+  /** meaning of the setting */
+  doc: string;
+}
+
+/** Has the settings that the daemon runs with. */
+export interface SystemSettingsResult {
+  /** The path from which the daemon reads its settings, even if no file is there. */
+  file: string;
+  /** in the order of the documentation */
+  settings: Setting[];
+  /** Probable mistakes, such as a variable whose name is nearly that of a setting. */
+  notes: string[];
+}
+
+/** The result of one check. */
+export interface DoctorFinding {
+  /** such as Shells */
+  section: string;
+  /** what was checked */
+  name: string;
+  /** ok, note or bad */
+  verdict: string;
+  /** for people */
+  detail: string;
+}
+
+/** Has what the daemon found when it checked itself and its machine. */
+export interface SystemDoctorResult {
+  /** those of a section follow each other */
+  findings: DoctorFinding[];
+}
+
+/** The immediate answer of a streaming method. */
+export interface StreamStart {
+  /** In every push of this stream, and is unique within the connection. */
+  stream_id: string;
+  /** the command, for exec.stream */
+  exec_id?: string;
+  /** the command's session, for exec.stream; the terminal, for session.attach */
+  session_id?: string;
+  /** Identifies this viewer in session.resize, for session.attach. */
+  viewer_id?: string;
+  /** The dialogue, for dialogue.events. */
+  dialogue_id?: string;
+  /**
+   * The number of the last event before the stream, for event.subscribe. A subscriber that
+   * reconnects before it has seen an event passes it as after_seq.
+   */
+  seq?: number;
 }
 
 /** The client that made a call: the process on the socket, or the token or login on HTTP and gRPC. */
@@ -2085,25 +2214,6 @@ export interface GuestInfo extends GuestOwner {
   created_at: string;
   /** Those that the engine of the place enforces where the session has them. */
   limits?: EnforcedLimit[];
-}
-
-/** The immediate answer of a streaming method. */
-export interface StreamStart {
-  /** In every push of this stream, and is unique within the connection. */
-  stream_id: string;
-  /** the command, for exec.stream */
-  exec_id?: string;
-  /** the command's session, for exec.stream; the terminal, for session.attach */
-  session_id?: string;
-  /** Identifies this viewer in session.resize, for session.attach. */
-  viewer_id?: string;
-  /** The dialogue, for dialogue.events. */
-  dialogue_id?: string;
-  /**
-   * The number of the last event before the stream, for event.subscribe. A subscriber that
-   * reconnects before it has seen an event passes it as after_seq.
-   */
-  seq?: number;
 }
 
 /** Says that the runner has been given the bytes. */
@@ -3018,7 +3128,8 @@ export interface DialogueInfo {
   modes?: string[];
   /**
    * The features that the agent supports: editable (an answer may replace the input of a tool),
-   * remember (an answer may hold from now on), images, set_model, set_mode.
+   * remember (an answer may hold from now on), images, set_model, set_mode, unsend (dialogue.unsend
+   * may take back a message that is queued).
    */
   capabilities: string[];
   /** The agent's title of the conversation, or the beginning of the first message. */
@@ -3746,6 +3857,27 @@ export interface SessionUsage {
   oom_kills: number;
 }
 
+/** A detail of a record. */
+export interface LogField {
+  /** such as session_id */
+  name: string;
+  /** as text */
+  value: string;
+}
+
+/**
+ * A record of the daemon's log. Long texts are cut, and values of fields that may hold a secret
+ * are omitted.
+ */
+export interface LogRecord {
+  /** debug, info, warn or error */
+  level: string;
+  /** what happened */
+  text: string;
+  /** in the order of the log */
+  fields: LogField[];
+}
+
 /** One viewer of a terminal. */
 export interface Viewer {
   /** as in the answer of session.attach */
@@ -3822,7 +3954,7 @@ export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> 
   from?: number;
   /** first byte after a gap; number of the first event after the missed ones */
   to?: number;
-  /** The time of the event, for the events of event.subscribe. */
+  /** The time of the event, for the events of event.subscribe; of the record, for log and audit. */
   at?: string;
   /** for the events of event.subscribe */
   session_id?: string;
@@ -3857,6 +3989,8 @@ export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> 
   sessions?: SessionUsage[];
   /** The record, for type audit. */
   audit?: AuditRecord;
+  /** The record, for type log. */
+  log?: LogRecord;
   /** Set for type error only; in Go, Recv returns it as its error. */
   error?: ErrorBody;
   /** all viewers of the terminal, the first that came first, for type viewers. */
@@ -3873,6 +4007,15 @@ export interface Methods {
   "system.stats": { params: SystemStatsParams; result: SystemStatsResult };
   /** Report version, platform, limits, capabilities and methods. */
   "system.info": { params: SystemInfoParams; result: SystemInfoResult };
+  /** Return the settings that the daemon runs with, without secrets. */
+  "system.settings": { params: SystemSettingsParams; result: SystemSettingsResult };
+  /**
+   * Check the daemon and its machine: directories, places, limits, isolation, and a session with
+   * every shell.
+   */
+  "system.doctor": { params: SystemDoctorParams; result: SystemDoctorResult };
+  /** Push the last records of the daemon's log, and those that follow. */
+  "system.log": { params: SystemLogParams; result: StreamStart };
   /** Give this connection a label, by which others see who answered or changed something. */
   "system.hello": { params: SystemHelloParams; result: SystemHelloResult };
   /** Replace the daemon with a new program. Its socket and its sessions stay. */
@@ -3966,6 +4109,8 @@ export interface Methods {
   "dialogue.requests": { params: DialogueRequestsParams; result: DialogueRequestsResult };
   /** Send the agent a message. */
   "dialogue.send": { params: DialogueSendParams; result: DialogueSendResult };
+  /** Take back a message that the agent has not started with. */
+  "dialogue.unsend": { params: DialogueUnsendParams; result: DialogueInfo };
   /** Stop the agent's current turn; the dialogue goes on. */
   "dialogue.interrupt": { params: DialogueInterruptParams; result: DialogueInfo };
   /** Answer a request of the agent: a permission, a question, a plan. */
@@ -4008,7 +4153,7 @@ export interface Methods {
 export type Method = keyof Methods;
 
 /** The name of a method whose answer is followed by pushes. */
-export type StreamingMethod = "guest.connect" | "session.attach" | "exec.stream" | "dialogue.events" | "event.subscribe" | "usage.subscribe" | "audit.subscribe";
+export type StreamingMethod = "system.log" | "guest.connect" | "session.attach" | "exec.stream" | "dialogue.events" | "event.subscribe" | "usage.subscribe" | "audit.subscribe";
 
 /** The parameters of a method. */
 export type Params<M extends Method> = Methods[M]["params"];
@@ -4021,6 +4166,9 @@ export const methods: readonly Method[] = [
   "system.ping",
   "system.stats",
   "system.info",
+  "system.settings",
+  "system.doctor",
+  "system.log",
   "system.hello",
   "system.upgrade",
   "system.http",
@@ -4066,6 +4214,7 @@ export const methods: readonly Method[] = [
   "dialogue.info",
   "dialogue.requests",
   "dialogue.send",
+  "dialogue.unsend",
   "dialogue.interrupt",
   "dialogue.respond",
   "dialogue.set",
@@ -4088,6 +4237,7 @@ export const methods: readonly Method[] = [
 
 /** The methods whose answer is followed by pushes. */
 export const streamingMethods: readonly StreamingMethod[] = [
+  "system.log",
   "guest.connect",
   "session.attach",
   "exec.stream",
@@ -4102,6 +4252,8 @@ export const readMethods: readonly Method[] = [
   "system.ping",
   "system.stats",
   "system.info",
+  "system.settings",
+  "system.log",
   "system.hello",
   "web.list",
   "runtime.list",
@@ -4141,6 +4293,7 @@ export const eventTypes: readonly EventType[] = [
   "viewers",
   "modes",
   "audit",
+  "log",
   "stdout",
   "stderr",
   "gap",
@@ -4150,6 +4303,7 @@ export const eventTypes: readonly EventType[] = [
   "session.created",
   "session.running",
   "session.idle",
+  "session.updated",
   "session.terminated",
   "session.unreachable",
   "session.reachable",

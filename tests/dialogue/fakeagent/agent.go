@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,6 +123,15 @@ func (a *agent) enqueue(m message) {
 	defer a.mu.Unlock()
 	a.queue = append(a.queue, m)
 	a.changedLocked()
+}
+
+// unqueue drops a message that waits, and says whether it did.
+func (a *agent) unqueue(id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := len(a.queue)
+	a.queue = slices.DeleteFunc(a.queue, func(m message) bool { return m.id == id })
+	return len(a.queue) < before
 }
 
 // queued is how many messages wait.

@@ -185,7 +185,14 @@ func (c *claude) control(id string, request obj) {
 		reply(obj{"model": name})
 	case "get_binary_version":
 		reply(obj{"version": "2.1.325"})
-	case "stop_task", "cancel_async_message", "set_max_thinking_tokens", "mcp_status", "get_context_usage":
+	case "cancel_async_message":
+		message, _ := request["message_uuid"].(string)
+		dropped := c.unqueue(message)
+		if dropped {
+			c.line("command_lifecycle", "", obj{"command_uuid": message, "state": "cancelled"})
+		}
+		reply(obj{"cancelled": dropped})
+	case "stop_task", "set_max_thinking_tokens", "mcp_status", "get_context_usage":
 		reply(obj{})
 	default:
 		c.out.line(obj{"type": "control_response", "response": obj{"subtype": "error", "request_id": id,

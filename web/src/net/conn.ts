@@ -4,7 +4,8 @@
 import { batch, signal, type Signal } from '@preact/signals';
 import { ConnectionLostError, LiveConnection, type LiveState, type Push } from '../../../sdk/typescript/src/websocket.js';
 import type { StreamStart } from '../../../sdk/typescript/src/types.js';
-import { key, me, refreshMe } from './login.js';
+import { label } from '../ui/prefs.js';
+import { key, me, refreshMe, shared } from './login.js';
 
 export type { Push, TrlError } from '../../../sdk/typescript/src/websocket.js';
 
@@ -24,7 +25,11 @@ export class Conn {
     this.live = new LiveConnection({
       url: location.origin,
       protocols: () => ['trl.key.' + key()],
-      onOpen: () => opened(this),
+      onOpen: () => {
+        // Others see this name when they ask who typed, answered or changed something. A share changes nothing.
+        if (!shared.value) void this.call('system.hello', { label: label() }).catch(() => undefined);
+        opened(this);
+      },
       onChange: () => this.changed(),
       isOver: async () => {
         await refreshMe().catch(() => undefined);

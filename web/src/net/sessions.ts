@@ -90,6 +90,7 @@ function receive(p: Push): void {
       case 'session.created':
       case 'session.idle': put({ ...s, state: 'idle', last_activity: at }); break;
       case 'session.running': put({ ...s, state: 'running', last_activity: at }); break;
+      case 'session.updated': put({ ...s, name: p.name ?? '' }); break;
       case 'session.terminated': put({ ...s, state: 'terminated', cause: p.cause ?? '', terminated_at: at }); break;
       case 'session.unreachable': put({ ...s, reachable: false, unreachable_why: p.cause ?? '' }); break;
       case 'session.reachable': put({ ...s, reachable: true }); break;

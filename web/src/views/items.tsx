@@ -2,7 +2,9 @@
 import { computed, signal } from '@preact/signals';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { DialogueAnswerer, DialogueItem, DialoguePart, DialogueRequest, DialogueTurn } from '../../../sdk/typescript/src/types.js';
+import { dialogues } from '../net/dialogues.js';
 import { shared } from '../net/login.js';
+import { control, mayWrite } from '../net/sessions.js';
 import type { Transcript } from '../net/transcript.js';
 import { Ansi } from '../ui/ansi.js';
 import { compare, count, Diff } from '../ui/diff.js';
@@ -68,7 +70,8 @@ function User({ t, item }: { t: Transcript; item: DialogueItem }) {
   if (item.synthetic) return <p class="aside dim wrap">{lines(textOf(item.parts))}</p>;
   return (
     <div class="bubble">
-      <span class="label">You{waits && <span class="badge" data-message={state}>queued</span>}{(state === 'cancelled' || state === 'lost') && <span class="badge">{state}</span>}</span>
+      <span class="label">You{waits && <span class="badge" data-message={state}>queued</span>}{waits && mayWrite.value && dialogues.value.get(t.id)?.capabilities.includes('unsend') && (
+        <button class="small" onClick={() => void attempt(() => control.call('dialogue.unsend', { dialogue_id: t.id, message_id: item.item_id }))}>Take back</button>)}{(state === 'cancelled' || state === 'lost') && <span class="badge">{state}</span>}</span>
       <div class="wrap">{lines(textOf(item.parts))}</div>
       <Others parts={item.parts} />
     </div>

@@ -358,13 +358,15 @@ func (a *protocol) Do(call agent.Call) agent.Step {
 			a.configured() // one of two changes may have succeeded
 			a.Answer(call.ID, err)
 		})
+	case call.Unsend != nil:
+		a.Answer(call.ID, a.unsend(call.Unsend.MessageID))
 	}
 	return a.TakeStep()
 }
 
 // Describe implements agent.Agent. An agent can only change what it has listed.
 func (Agent) Describe(o *api.DialogueOpened) {
-	can := []string{agent.CanRemember}
+	can := []string{agent.CanRemember, agent.CanUnsend}
 	if slices.Contains(o.Capabilities, "image") {
 		can = append(can, agent.CanImages)
 	}

@@ -142,6 +142,21 @@ func (a *protocol) interrupt(all bool) {
 	}
 }
 
+// unsend drops a message whose turn has not started.
+func (a *protocol) unsend(id string) *api.Error {
+	i := slices.IndexFunc(a.prompts, func(p *prompt) bool { return p.ID == id })
+	if i < 0 {
+		return agent.NotUnsent(id, "the agent is done with it")
+	}
+	if a.prompts[i].turn != "" {
+		return agent.NotUnsent(id, "the agent has started with it")
+	}
+	a.prompts = slices.Delete(a.prompts, i, i+1)
+	a.PublishMessage(id, "cancelled")
+	a.settle()
+	return nil
+}
+
 // turn is the prompt whose turn runs; nil for none.
 func (a *protocol) turn() *prompt {
 	if len(a.prompts) > 0 && a.prompts[0].turn != "" {

@@ -204,6 +204,8 @@ func (p *protocol) Do(c agent.Call) agent.Step {
 		p.answer(c.ID, p.respond(c.Respond))
 	case c.Set != nil:
 		p.set(c.ID, *c.Set)
+	case c.Unsend != nil:
+		p.unsend(c.ID, c.Unsend.MessageID)
 	default:
 		p.answer(c.ID, api.Errorf(api.CodeInvalidParams, "call %s: has no content", c.ID))
 	}
@@ -255,6 +257,31 @@ func (p *protocol) interrupt(call string, all bool) {
 			p.control(map[string]any{"subtype": "stop_task", "task_id": id}, func(controlAnswer) {})
 		}
 	}
+}
+
+// unsend takes a message out of the program's queue.
+func (p *protocol) unsend(call, id string) {
+	if p.messages[id] == nil {
+		p.answer(call, agent.NotUnsent(id, "the agent is done with it"))
+		return
+	}
+	p.control(map[string]any{"subtype": "cancel_async_message", "message_uuid": id}, func(a controlAnswer) {
+		var r struct {
+			Cancelled bool `json:"cancelled"`
+		}
+		lenient(a.response, &r)
+		switch {
+		case a.failed != "":
+			p.answer(call, agent.NotUnsent(id, a.failed))
+		case !r.Cancelled:
+			p.answer(call, agent.NotUnsent(id, "the agent has started with it"))
+		default:
+			if p.messages[id] != nil { // else its own report came first
+				p.moveMessage(id, "cancelled")
+			}
+			p.answer(call, nil)
+		}
+	})
 }
 
 // set requests each change separately, and answers the call after the last of them, with the
@@ -373,6 +400,6 @@ func (p *protocol) write(v any) {
 
 // Describe implements agent.Agent. The modes are those of claude --permission-mode.
 func (Agent) Describe(o *api.DialogueOpened) {
-	o.Capabilities = []string{agent.CanEdit, agent.CanRemember, agent.CanImages, agent.CanSetModel, agent.CanSetMode}
+	o.Capabilities = []string{agent.CanEdit, agent.CanRemember, agent.CanImages, agent.CanSetModel, agent.CanSetMode, agent.CanUnsend}
 	o.Modes = []string{"default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"}
 }

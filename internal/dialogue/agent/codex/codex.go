@@ -274,6 +274,8 @@ func (c *protocol) Do(call agent.Call) agent.Step {
 		c.Answer(call.ID, c.respond(*call.Respond))
 	case call.Set != nil:
 		c.Answer(call.ID, c.set(*call.Set))
+	case call.Unsend != nil:
+		c.Answer(call.ID, c.unsend(call.Unsend.MessageID))
 	}
 	c.settle()
 	return c.TakeStep()
@@ -397,6 +399,20 @@ func (c *protocol) interrupt(call string, all bool) {
 	default:
 		c.Answer(call, nil) // nothing runs
 	}
+}
+
+// unsend drops a message that Codex does not have yet. Codex gives none back.
+func (c *protocol) unsend(id string) *api.Error {
+	i := slices.IndexFunc(c.messages, func(m *sentMessage) bool { return m.ID == id })
+	if i < 0 {
+		return agent.NotUnsent(id, "the agent is done with it")
+	}
+	if c.messages[i].asked {
+		return agent.NotUnsent(id, "Codex has it already")
+	}
+	c.messages = slices.Delete(c.messages, i, i+1)
+	c.PublishMessage(id, "cancelled")
+	return nil
 }
 
 // interruptLater makes the waiting interrupts, once a turn has begun or none will.

@@ -827,6 +827,9 @@ class DialogueEventOptions(TypedDict, total=False):
     no_deltas: bool
     """Omits the events of type delta."""
 
+    types: Sequence[_types.DialogueEventType]
+    """Selects the events of these types, such as item and request_opened. Absent: all."""
+
     passive: bool
     """Says that no person reads the events now. Such a stream does not count as a follower, so
     linger_s and deny_after_s count on.

@@ -127,6 +127,7 @@ EventType = Literal[
     "viewers",
     "modes",
     "audit",
+    "log",
     "stdout",
     "stderr",
     "gap",
@@ -136,6 +137,7 @@ EventType = Literal[
     "session.created",
     "session.running",
     "session.idle",
+    "session.updated",
     "session.terminated",
     "session.unreachable",
     "session.reachable",
@@ -169,6 +171,7 @@ EventFilter = Literal[
     "session.created",
     "session.running",
     "session.idle",
+    "session.updated",
     "session.terminated",
     "session.unreachable",
     "session.reachable",
@@ -426,7 +429,10 @@ class SystemPingParams(TypedDict, total=False):
 
 
 class SystemStatsParams(TypedDict, total=False):
-    """Has no fields."""
+    """Says what to count."""
+
+    disk: bool
+    """Asks also what the daemon's files take. That reads directories, which takes longer."""
 
 
 class SystemInfoParams(TypedDict, total=False):
@@ -436,6 +442,34 @@ class SystemInfoParams(TypedDict, total=False):
     """Asks also which limits and which isolation the daemon's machine can enforce. The first such
     call tries them on a session of its own.
     """
+
+
+class SystemSettingsParams(TypedDict, total=False):
+    """Has no fields."""
+
+
+class SystemDoctorParams(TypedDict, total=False):
+    """Has no fields."""
+
+
+class SystemLogParams(TypedDict, total=False):
+    """Asks for the daemon's log. The daemon keeps its last 1000 records in memory, so a restart
+    and an upgrade begin anew.
+    """
+
+    level: str
+    """Omits the records below this level: debug, info, warn or error. Absent: none are omitted.
+    The setting log_level decides which records there are.
+    """
+
+    limit: int
+    """The most earlier records to begin with. Absent: 200; at most 1000."""
+
+    after_seq: int
+    """The number of the last record that the reader has. The earlier records then begin after it."""
+
+    no_follow: bool
+    """Ends the stream after the earlier records."""
 
 
 class SystemHelloParams(TypedDict):
@@ -1937,6 +1971,16 @@ class DialogueSendParams(_DialogueSendParams, total=False):
     """
 
 
+class DialogueUnsendParams(TypedDict):
+    """Takes back a message that the agent has not started with."""
+
+    dialogue_id: str
+    """id or name"""
+
+    message_id: str
+    """as in dialogue.send"""
+
+
 class DialogueInterruptParams(TypedDict):
     """Stops the agent's current turn; the dialogue goes on."""
 
@@ -2017,6 +2061,9 @@ class DialogueEventsParams(_DialogueEventsParams, total=False):
 
     no_deltas: bool
     """Omits the events of type delta."""
+
+    types: list[DialogueEventType]
+    """Selects the events of these types, such as item and request_opened. Absent: all."""
 
     passive: bool
     """Says that no person reads the events now. Such a stream does not count as a follower, so
@@ -2348,6 +2395,42 @@ class SystemPingResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DiskUsage:
+    """What the files of the daemon take, in bytes."""
+
+    output_bytes: int = 0
+    """output of ended sessions"""
+
+    recordings_bytes: int = 0
+    """recordings of terminals"""
+
+    dialogues_bytes: int = 0
+    """records of dialogues"""
+
+    audit_bytes: int = 0
+    """the audit log"""
+
+    other_bytes: int = 0
+    """everything else in the state directory, such as the events"""
+
+    free_bytes: int = 0
+    """bytes that the daemon may still write there"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DiskUsage:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            output_bytes=get("output_bytes") or 0,
+            recordings_bytes=get("recordings_bytes") or 0,
+            dialogues_bytes=get("dialogues_bytes") or 0,
+            audit_bytes=get("audit_bytes") or 0,
+            other_bytes=get("other_bytes") or 0,
+            free_bytes=get("free_bytes") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class SystemStatsResult:
     """The answer of system.stats."""
 
@@ -2372,6 +2455,17 @@ class SystemStatsResult:
     goroutines: int = 0
     """goroutines of the daemon"""
 
+    transports: dict[str, int] = field(default_factory=dict)
+    """The current client connections by transport: socket, stdio, http, websocket and grpc. A
+    transport without connections is absent.
+    """
+
+    event_seq: int = 0
+    """number of the last event of event.subscribe"""
+
+    disk: DiskUsage | None = None
+    """absent unless the caller asks for it"""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SystemStatsResult:
         """Takes the fields it knows from what a daemon sent."""
@@ -2384,6 +2478,9 @@ class SystemStatsResult:
             open_fds=get("open_fds") or 0,
             connections=get("connections") or 0,
             goroutines=get("goroutines") or 0,
+            transports=get("transports") or {},
+            event_seq=get("event_seq") or 0,
+            disk=DiskUsage.from_dict(data["disk"]) if get("disk") is not None else None,
         )
 
 
@@ -2602,6 +2699,146 @@ class SystemInfoResult:
             runtimes=get("runtimes") or [],
             methods=get("methods") or [],
             enforcement=Enforcement.from_dict(data["enforcement"]) if get("enforcement") is not None else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One setting of the daemon. A value that may hold a secret is cut: of on_request_url the host
+    stays, of on_request_command the program.
+    """
+
+    key: str = ""
+    """such as max_sessions"""
+
+    value: str = ""
+    """as text"""
+
+    origin: str = ""
+    """default, file PATH, env NAME or flag --name"""
+
+    default: str = ""
+    """as text; empty for an option of a place"""
+
+    doc: str = ""
+    """meaning of the setting"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Setting:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            key=get("key") or "",
+            value=get("value") or "",
+            origin=get("origin") or "",
+            default=get("default") or "",
+            doc=get("doc") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemSettingsResult:
+    """Has the settings that the daemon runs with."""
+
+    file: str = ""
+    """The path from which the daemon reads its settings, even if no file is there."""
+
+    settings: list[Setting] = field(default_factory=list)
+    """in the order of the documentation"""
+
+    notes: list[str] = field(default_factory=list)
+    """Probable mistakes, such as a variable whose name is nearly that of a setting."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SystemSettingsResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            file=get("file") or "",
+            settings=[Setting.from_dict(x) for x in get("settings") or ()],
+            notes=get("notes") or [],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorFinding:
+    """The result of one check."""
+
+    section: str = ""
+    """such as Shells"""
+
+    name: str = ""
+    """what was checked"""
+
+    verdict: str = ""
+    """ok, note or bad"""
+
+    detail: str = ""
+    """for people"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DoctorFinding:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            section=get("section") or "",
+            name=get("name") or "",
+            verdict=get("verdict") or "",
+            detail=get("detail") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemDoctorResult:
+    """Has what the daemon found when it checked itself and its machine."""
+
+    findings: list[DoctorFinding] = field(default_factory=list)
+    """those of a section follow each other"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SystemDoctorResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            findings=[DoctorFinding.from_dict(x) for x in get("findings") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamStart:
+    """The immediate answer of a streaming method."""
+
+    stream_id: str = ""
+    """In every push of this stream, and is unique within the connection."""
+
+    exec_id: str = ""
+    """the command, for exec.stream"""
+
+    session_id: str = ""
+    """the command's session, for exec.stream; the terminal, for session.attach"""
+
+    viewer_id: str = ""
+    """Identifies this viewer in session.resize, for session.attach."""
+
+    dialogue_id: str = ""
+    """The dialogue, for dialogue.events."""
+
+    seq: int = 0
+    """The number of the last event before the stream, for event.subscribe. A subscriber that
+    reconnects before it has seen an event passes it as after_seq.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> StreamStart:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            stream_id=get("stream_id") or "",
+            exec_id=get("exec_id") or "",
+            session_id=get("session_id") or "",
+            viewer_id=get("viewer_id") or "",
+            dialogue_id=get("dialogue_id") or "",
+            seq=get("seq") or 0,
         )
 
 
@@ -3155,44 +3392,6 @@ class GuestInfo(GuestOwner):
             place=PlaceInfo.from_dict(get("place") or {}),
             created_at=_time(data["created_at"]) if get("created_at") else _NEVER,
             limits=[EnforcedLimit.from_dict(x) for x in get("limits") or ()],
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamStart:
-    """The immediate answer of a streaming method."""
-
-    stream_id: str = ""
-    """In every push of this stream, and is unique within the connection."""
-
-    exec_id: str = ""
-    """the command, for exec.stream"""
-
-    session_id: str = ""
-    """the command's session, for exec.stream; the terminal, for session.attach"""
-
-    viewer_id: str = ""
-    """Identifies this viewer in session.resize, for session.attach."""
-
-    dialogue_id: str = ""
-    """The dialogue, for dialogue.events."""
-
-    seq: int = 0
-    """The number of the last event before the stream, for event.subscribe. A subscriber that
-    reconnects before it has seen an event passes it as after_seq.
-    """
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> StreamStart:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            stream_id=get("stream_id") or "",
-            exec_id=get("exec_id") or "",
-            session_id=get("session_id") or "",
-            viewer_id=get("viewer_id") or "",
-            dialogue_id=get("dialogue_id") or "",
-            seq=get("seq") or 0,
         )
 
 
@@ -5129,7 +5328,8 @@ class DialogueInfo:
 
     capabilities: list[str] = field(default_factory=list)
     """The features that the agent supports: editable (an answer may replace the input of a tool),
-    remember (an answer may hold from now on), images, set_model, set_mode.
+    remember (an answer may hold from now on), images, set_model, set_mode, unsend
+    (dialogue.unsend may take back a message that is queued).
     """
 
     title: str = ""
@@ -6713,6 +6913,52 @@ class SessionUsage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LogField:
+    """A detail of a record."""
+
+    name: str = ""
+    """such as session_id"""
+
+    value: str = ""
+    """as text"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LogField:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            name=get("name") or "",
+            value=get("value") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogRecord:
+    """A record of the daemon's log. Long texts are cut, and values of fields that may hold a
+    secret are omitted.
+    """
+
+    level: str = ""
+    """debug, info, warn or error"""
+
+    text: str = ""
+    """what happened"""
+
+    fields: list[LogField] = field(default_factory=list)
+    """in the order of the log"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LogRecord:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            level=get("level") or "",
+            text=get("text") or "",
+            fields=[LogField.from_dict(x) for x in get("fields") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Viewer:
     """One viewer of a terminal."""
 
@@ -6852,7 +7098,7 @@ class StreamEvent:
     """first byte after a gap; number of the first event after the missed ones"""
 
     at: datetime | None = None
-    """The time of the event, for the events of event.subscribe."""
+    """The time of the event, for the events of event.subscribe; of the record, for log and audit."""
 
     session_id: str = ""
     """for the events of event.subscribe"""
@@ -6900,6 +7146,9 @@ class StreamEvent:
 
     audit: AuditRecord | None = None
     """The record, for type audit."""
+
+    log: LogRecord | None = None
+    """The record, for type log."""
 
     error: ErrorBody | None = None
     """Set for type error only; in Go, Recv returns it as its error."""
@@ -7010,6 +7259,7 @@ class StreamEvent:
             turn_id=get("turn_id") or "",
             sessions=[SessionUsage.from_dict(x) for x in get("sessions") or ()],
             audit=AuditRecord.from_dict(data["audit"]) if get("audit") is not None else None,
+            log=LogRecord.from_dict(data["log"]) if get("log") is not None else None,
             error=ErrorBody.from_dict(data["error"]) if get("error") is not None else None,
             viewers=[Viewer.from_dict(x) for x in get("viewers") or ()],
             modes=TerminalModes.from_dict(data["modes"]) if get("modes") is not None else None,
@@ -7042,6 +7292,9 @@ METHODS: tuple[str, ...] = (
     "system.ping",
     "system.stats",
     "system.info",
+    "system.settings",
+    "system.doctor",
+    "system.log",
     "system.hello",
     "system.upgrade",
     "system.http",
@@ -7087,6 +7340,7 @@ METHODS: tuple[str, ...] = (
     "dialogue.info",
     "dialogue.requests",
     "dialogue.send",
+    "dialogue.unsend",
     "dialogue.interrupt",
     "dialogue.respond",
     "dialogue.set",
@@ -7109,6 +7363,7 @@ METHODS: tuple[str, ...] = (
 """All methods."""
 
 STREAMING: frozenset[str] = frozenset((
+    "system.log",
     "guest.connect",
     "session.attach",
     "exec.stream",
@@ -7123,6 +7378,8 @@ READS: frozenset[str] = frozenset((
     "system.ping",
     "system.stats",
     "system.info",
+    "system.settings",
+    "system.log",
     "system.hello",
     "web.list",
     "runtime.list",
@@ -7159,6 +7416,9 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "system.ping": SystemPingResult.from_dict,
     "system.stats": SystemStatsResult.from_dict,
     "system.info": SystemInfoResult.from_dict,
+    "system.settings": SystemSettingsResult.from_dict,
+    "system.doctor": SystemDoctorResult.from_dict,
+    "system.log": StreamStart.from_dict,
     "system.hello": SystemHelloResult.from_dict,
     "system.upgrade": SystemUpgradeResult.from_dict,
     "system.http": SystemHTTPResult.from_dict,
@@ -7204,6 +7464,7 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "dialogue.info": DialogueInfo.from_dict,
     "dialogue.requests": DialogueRequestsResult.from_dict,
     "dialogue.send": DialogueSendResult.from_dict,
+    "dialogue.unsend": DialogueInfo.from_dict,
     "dialogue.interrupt": DialogueInfo.from_dict,
     "dialogue.respond": DialogueInfo.from_dict,
     "dialogue.set": DialogueInfo.from_dict,

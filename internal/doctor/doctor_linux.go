@@ -1,9 +1,10 @@
-package cli
+package doctor
 
 import (
 	"os"
 	"path/filepath"
 	"slices"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -12,30 +13,30 @@ import (
 
 // platform reports how the kernel can end processes reliably. enforcement is that of a real
 // session, if there was one; info is that of the daemon.
-func (d *diagnosis) platform(enforcement string, info api.SystemInfoResult) {
+func (f *Findings) platform(enforcement string, info api.SystemInfoResult) {
 	const section = "Kill"
 	switch enforcement {
 	case "":
 	case "scan":
-		d.add(section, "enforced by", verdictNote, "scan: descendants are looked for; one that hides well may be missed")
+		f.Add(section, "enforced by", api.VerdictNote, "scan: descendants are looked for; one that hides well may be missed")
 	default:
-		d.add(section, "enforced by", verdictOK, enforcement)
+		f.Add(section, "enforced by", api.VerdictOK, enforcement)
 	}
-	// Setting the flag to its current value, off, shows whether the kernel has it.
-	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-	d.check(section, "subreaper", "what a session starts cannot leave it", err)
+	var is int32 // reading the flag shows whether the kernel has it; the daemon has set it
+	err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0, 0, 0)
+	f.Check(section, "subreaper", "what a session starts cannot leave it", err)
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err != nil {
-		d.add(section, "pidfd", verdictNote, "not available: "+err.Error())
+		f.Add(section, "pidfd", api.VerdictNote, "not available: "+err.Error())
 	} else {
 		_ = unix.Close(fd)
-		d.add(section, "pidfd", verdictOK, "signals cannot hit a reused process id")
+		f.Add(section, "pidfd", api.VerdictOK, "signals cannot hit a reused process id")
 	}
 	switch {
 	case info.PID == 0: // no daemon to ask
 	case slices.Contains(info.Capabilities, "cgroup.kill"):
-		d.add(section, "cgroup", verdictOK, "a whole session can be killed at once")
+		f.Add(section, "cgroup", api.VerdictOK, "a whole session can be killed at once")
 	default:
-		d.add(section, "cgroup", verdictNote, "no cgroup v2 tree that the daemon may write to; sessions are killed process by process")
+		f.Add(section, "cgroup", api.VerdictNote, "no cgroup v2 tree that the daemon may write to; sessions are killed process by process")
 	}
 }
 

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"golang.org/x/sys/unix"
@@ -8,12 +8,12 @@ import (
 
 // platform reports how the system can end processes. enforcement is that of a real session, if
 // there was one.
-func (d *diagnosis) platform(enforcement string, _ api.SystemInfoResult) {
+func (f *Findings) platform(enforcement string, _ api.SystemInfoResult) {
 	const section = "Kill"
 	if enforcement != "" {
-		d.add(section, "enforced by", verdictOK, enforcement)
+		f.Add(section, "enforced by", api.VerdictOK, enforcement)
 	}
-	d.add(section, "subreaper", verdictNote, "macOS has none: process groups and a walk of descendants are used")
+	f.Add(section, "subreaper", api.VerdictNote, "macOS has none: process groups and a walk of descendants are used")
 }
 
 // inMemory reports false: macOS has no file system in memory by default.
