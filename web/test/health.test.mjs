@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { browser, Daemon, missing, page, until } from './harness.mjs';
+import { browser, Daemon, fakeAgent, missing, page, until } from './harness.mjs';
 
 let d, b;
 before(async () => {
@@ -120,4 +120,36 @@ test('the end of a share has a close code of its own, and the page asks for a ne
   assert.equal(await owner.$('.login'), null, 'the owner was logged out, too');
   for (const one of [p, owner]) await one.context().close();
   d.call('session.destroy', { session_id, force: true });
+});
+
+test('a queued message is taken back, and the agent never gets it', { skip: missing }, async () => {
+  const id = d.call('dialogue.create', { agent: 'claude', name: 'taken', argv: [fakeAgent()], working_dir: d.dir, prompt: 'hang' }).dialogue_id;
+  const p = await page(b, d, { to: 'taken' });
+  await p.waitForSelector('button:text-is("Interrupt")');
+  await p.fill('#composer', 'say nobody hears this');
+  await p.keyboard.press('Enter');
+  await p.click('.item.user:has(.badge[data-message=queued]) button:text-is("Take back")');
+  await p.waitForSelector('.item.user .badge:text-is("cancelled")');
+  await p.click('button:text-is("Interrupt")');
+  await until('the agent is idle', () => d.call('dialogue.info', { dialogue_id: id }).state === 'idle');
+  const { items } = d.call('dialogue.transcript', { dialogue_id: id });
+  assert.deepEqual(items.filter((i) => i.kind !== 'user' && JSON.stringify(i).includes('hears this')), []);
+  assert.deepEqual(p.faults, []);
+  d.call('dialogue.terminate', { dialogue_id: id, force: true });
+  await p.context().close();
+});
+
+test('what is typed in a terminal has the name of the page in the audit log', { skip: missing }, async () => {
+  const { session_id } = d.call('session.create', { name: 'typed', kind: 'terminal', command: ['cat'] });
+  const p = await page(b, d, { to: 'typed' });
+  await p.waitForSelector('.screen[data-ready=yes]');
+  await p.click('.screen');
+  await p.keyboard.type('x');
+  const { records } = await until('it is recorded', () => {
+    const r = d.call('audit.list', { session_id, method: 'session.input' });
+    return r.records.length > 0 && r;
+  });
+  assert.deepEqual(records.filter((r) => !r.caller.label), []);
+  d.call('session.destroy', { session_id, force: true });
+  await p.context().close();
 });

@@ -210,6 +210,34 @@ func TestQueues(t *testing.T) {
 	}
 }
 
+// TestUnsend: a message whose turn has not started is dropped, and no other.
+func TestUnsend(t *testing.T) {
+	k := agenttest.ACPReady(t)
+	k.Send("m0", "go")
+	k.Send("m1", "go")
+	k.Send("m2", "go")
+	for id, want := range map[string]string{"m0": "has started", "m1": "", "nosuch": "is done with it"} {
+		k.Do(agent.Call{ID: "u-" + id, Unsend: &agent.Unsend{MessageID: id}})
+		err := k.Answers["u-"+id]
+		if want == "" && err != nil || want != "" && (err == nil || err.Code != api.CodeConflict || !strings.Contains(err.Message, want)) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	k.Hears(`{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}`)
+	if turn := k.Last(api.DialogueEventTurnStarted).Turn; agenttest.Show(turn.Messages) != agenttest.Show([]string{"m2"}) {
+		t.Errorf("next is %s", agenttest.Show(turn))
+	}
+	n := 0
+	for _, ev := range k.Events {
+		if ev.Message != nil && ev.Message.State == "cancelled" {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d messages were cancelled", n)
+	}
+}
+
 // TestAnswers checks the line for the agent for each answer to a request.
 func TestAnswers(t *testing.T) {
 	type answer = api.DialogueRespondParams
@@ -445,8 +473,8 @@ func TestDescribe(t *testing.T) {
 		reported api.DialogueOpened
 		want     string
 	}{
-		{api.DialogueOpened{}, "remember"},
-		{api.DialogueOpened{Capabilities: []string{"load_session", "image"}, Models: []string{"m"}, Modes: []string{"ask"}}, "remember images set_model set_mode"},
+		{api.DialogueOpened{}, "remember unsend"},
+		{api.DialogueOpened{Capabilities: []string{"load_session", "image"}, Models: []string{"m"}, Modes: []string{"ask"}}, "remember unsend images set_model set_mode"},
 	} {
 		o := c.reported
 		if (acp.Agent{}).Describe(&o); strings.Join(o.Capabilities, " ") != c.want || len(o.Modes) != len(c.reported.Modes) {

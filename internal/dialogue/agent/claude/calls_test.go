@@ -205,6 +205,46 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// TestUnsend: the program decides whether a message can be taken back.
+func TestUnsend(t *testing.T) {
+	k := ready(t)
+	k.Send("m-1", "one")
+	k.Send("m-2", "two")
+	k.Send("m-3", "three")
+	unsend := func(message, answer string) *api.Error {
+		t.Helper()
+		k.Do(agent.Call{ID: "u-" + message, Unsend: &agent.Unsend{MessageID: message}})
+		var w struct {
+			RequestID string `json:"request_id"`
+		}
+		if err := json.Unmarshal([]byte(k.LastWrite()), &w); err != nil {
+			t.Fatal(err)
+		}
+		agenttest.WantJSON(t, k.LastWrite(), `{"type":"control_request","request_id":"`+w.RequestID+`","request":{"subtype":"cancel_async_message","message_uuid":"`+message+`"}}`)
+		k.Says(strings.ReplaceAll(answer, "ID", w.RequestID))
+		return k.Answers["u-"+message]
+	}
+	const done = `{"type":"control_response","response":{"subtype":"success","request_id":"ID","response":{"cancelled":`
+	if err := unsend("m-1", done+`false}}}`); err == nil || err.Code != api.CodeConflict {
+		t.Errorf("a message that has started: %v", err)
+	}
+	if err := unsend("m-2", done+`true}}}`); err != nil || k.Last(api.DialogueEventMessage).Message.State != "cancelled" {
+		t.Errorf("a queued message: %v", err)
+	}
+	if err := unsend("m-3", `{"type":"control_response","response":{"subtype":"error","request_id":"ID","error":"not supported"}}`); err == nil || !strings.Contains(err.Message, "not supported") {
+		t.Errorf("an old program: %v", err)
+	}
+	before := len(k.Events)
+	k.Says(`{"type":"command_lifecycle","command_uuid":"m-2","state":"cancelled"}`)
+	if len(k.Events) != before {
+		t.Errorf("cancelled twice: %s", agenttest.Show(k.Events[before:]))
+	}
+	k.Do(agent.Call{ID: "again", Unsend: &agent.Unsend{MessageID: "m-2"}})
+	if err := k.Answers["again"]; err == nil || err.Code != api.CodeConflict {
+		t.Errorf("again: %v", err)
+	}
+}
+
 func TestSet(t *testing.T) {
 	k := ready(t)
 	k.Do(agent.Call{ID: "s", Set: &agent.Setting{Model: "opus", PermissionMode: "nonsense"}})

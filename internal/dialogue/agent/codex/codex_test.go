@@ -417,6 +417,27 @@ func TestQueues(t *testing.T) {
 	}
 }
 
+// TestUnsend: a message that Codex has refused for now is dropped; one that it has is not given back.
+func TestUnsend(t *testing.T) {
+	k := agenttest.CodexReady(t)
+	k.Hears(agenttest.CodexTurn)
+	k.Send("m1", "go")
+	k.Do(agent.Call{ID: "early", Unsend: &agent.Unsend{MessageID: "m1"}})
+	if err := k.Answers["early"]; err == nil || err.Code != api.CodeConflict {
+		t.Errorf("Codex has it: %v", err)
+	}
+	k.Hears(`{"id":3,"error":{"code":-32600,"message":"the turn is a review"}}`)
+	k.Do(agent.Call{ID: "now", Unsend: &agent.Unsend{MessageID: "m1"}})
+	if err, ok := k.Answers["now"]; !ok || err != nil || k.Last(api.DialogueEventMessage).Message.State != "cancelled" {
+		t.Errorf("%v, the message is %s", err, k.Last(api.DialogueEventMessage).Message.State)
+	}
+	before := len(k.Wrote)
+	k.Hears(`{"method":"turn/completed","params":{"threadId":"T","turn":{"id":"turn1","status":"completed"}}}`)
+	if len(k.Wrote) != before || k.Last(api.DialogueEventState).State != api.DialogueIdle {
+		t.Errorf("it was sent again: %q, state %s", k.Wrote[before:], k.Last(api.DialogueEventState).State)
+	}
+}
+
 // TestEndOfTurn: the end of a turn closes its requests and items before it is published.
 func TestEndOfTurn(t *testing.T) {
 	k := agenttest.CodexReady(t)
