@@ -311,7 +311,7 @@ func TestWords(t *testing.T) {
 func TestAccess(t *testing.T) {
 	for _, m := range api.Methods() {
 		_, verb, _ := strings.Cut(m.Name, ".")
-		reads := strings.Contains(" ping stats info list output wait subscribe screen recording events transcript raw requests item search lines close verify hello read ", " "+verb+" ") && m.Name != "guest.list"
+		reads := strings.Contains(" ping stats info list output wait subscribe screen recording events transcript raw requests item search lines close verify hello read settings log ", " "+verb+" ") && m.Name != "guest.list"
 		want := api.AccessFull
 		switch {
 		case reads:

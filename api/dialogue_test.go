@@ -188,3 +188,25 @@ func TestDialogueParams(t *testing.T) {
 		}
 	}
 }
+
+// TestDialogueEventTypes: a stream has the types that it asks for, and unknown ones are refused.
+func TestDialogueEventTypes(t *testing.T) {
+	p := api.DialogueEventsParams{DialogueID: "d", Types: []api.DialogueEventType{api.DialogueEventItem, api.DialogueEventDelta}, NoDeltas: true}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+	for kind, want := range map[api.DialogueEventType]bool{api.DialogueEventItem: true, api.DialogueEventDelta: false, api.DialogueEventState: false} {
+		if p.Selects(kind) != want {
+			t.Errorf("%s is selected: %v", kind, !want)
+		}
+	}
+	for _, kind := range api.DialogueEventTypes {
+		if !(api.DialogueEventsParams{}).Selects(kind) {
+			t.Errorf("%s is omitted", kind)
+		}
+	}
+	p.Types = append(p.Types, "nosuch")
+	if err := p.Check(); err == nil {
+		t.Error("an unknown type is accepted")
+	}
+}
