@@ -146,6 +146,14 @@ function App() {
   );
 }
 
+// Where the keyboard of a phone covers the page instead of making it smaller, the page becomes smaller itself.
+visualViewport?.addEventListener('resize', () => {
+  const { scale, height } = visualViewport!;
+  const style = document.documentElement.style;
+  if (scale === 1 && Math.round(height) < innerHeight) style.setProperty('--height', `${height}px`);
+  else style.removeProperty('--height');
+});
+
 render(<App />, document.getElementById('app')!);
 void boot();
 // The address of a login may also be opened in a page that is there already.

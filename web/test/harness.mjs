@@ -34,7 +34,7 @@ export async function until(what, f, ms = 60_000) {
   }
 }
 
-function freePort() {
+export function freePort() {
   return new Promise((resolve) => {
     const s = createServer();
     s.listen(0, '127.0.0.1', () => {
@@ -43,6 +43,9 @@ function freePort() {
     });
   });
 }
+
+/** What the policy of the page refused, in all pages of this file. */
+const violations = [];
 
 export class Daemon {
   constructor(dir, port) {
@@ -56,8 +59,9 @@ export class Daemon {
     this.env = env;
   }
 
-  static async start() {
+  static async start(...more) {
     const d = new Daemon(mkdtempSync(join(tmpdir(), 'trlw-')), await freePort());
+    d.more = more;
     d.guard();
     await d.run();
     return d;
@@ -78,7 +82,7 @@ export class Daemon {
   async run() {
     // The log is a file: a pipe would end the daemon together with this process, before the guard can.
     const log = openSync(join(this.dir, 'log'), 'a');
-    this.process = spawn(trl, ['serve', '--http', `127.0.0.1:${this.port}`], { env: this.env, stdio: ['ignore', 'ignore', log] });
+    this.process = spawn(trl, ['serve', '--http', `127.0.0.1:${this.port}`, ...this.more], { env: this.env, stdio: ['ignore', 'ignore', log] });
     closeSync(log);
     this.gone = new Promise((r) => this.process.on('exit', r));
     await until('the daemon serves', async () => {
@@ -111,6 +115,7 @@ export class Daemon {
     this.guarded.ref();
     this.guarded.stdin.end();
     await this.cleaned;
+    if (violations.length > 0) throw new Error(`the policy of the page was violated:\n${violations.join('\n')}`);
   }
 }
 
@@ -166,15 +171,28 @@ export async function page(b, d, { to, url, context, base = d.base, ...options }
   p.on('pageerror', (e) => p.faults.push(String(e)));
   p.on('crash', () => p.faults.push('the page crashed'));
   p.on('console', (m) => { if (m.type() === 'error' && !/WebSocket|ERR_CONNECTION|Failed to load resource/.test(m.text())) p.faults.push(m.text()); });
+  await p.exposeFunction('violation', (v) => violations.push(v));
   p.foreign = [];
   p.on('request', (r) => { if (!r.url().startsWith(base) && !/^(data|blob):/.test(r.url())) p.foreign.push(r.url()); });
   await c.addInitScript(() => {
     window.violations = [];
-    document.addEventListener('securitypolicyviolation', (e) => window.violations.push(`${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}`));
+    document.addEventListener('securitypolicyviolation', (e) => {
+      const v = `${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}`;
+      window.violations.push(v);
+      window.violation?.(v);
+    });
   });
   await p.goto((url ?? d.open(...(to ? [to] : []))).replace(d.base, base));
   await p.waitForSelector('header.top');
   return p;
+}
+
+/** Composes a text in the field that has the focus, as an input method does, and commits it. */
+export async function compose(p, steps, text) {
+  const c = await p.context().newCDPSession(p);
+  for (const t of steps) await c.send('Input.imeSetComposition', { text: t, selectionStart: t.length, selectionEnd: t.length });
+  await c.send('Input.insertText', { text });
+  await c.detach();
 }
 
 /** The screen of the terminal in a page: rows without trailing blanks, and the cursor. */

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { execFileSync } from 'node:child_process';
-import { browser, cutter, Daemon, missing, page, sameScreen, screen, until } from './harness.mjs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { browser, compose, cutter, Daemon, missing, page, root, sameScreen, screen, trl, until } from './harness.mjs';
 
 let d, b;
 before(async () => {
@@ -42,24 +44,35 @@ test('what is typed arrives, and what is printed is shown as the daemon shows it
   await p.keyboard.type('printf "é 中文 😀 \\033[31mred\\033[38;2;1;2;3mtrue\\033[0m\\n"\n');
   await shows(p, 'é 中文 😀 redtrue');
   await sameScreen(p, d, id);
-  await p.keyboard.type('exec vim -u NONE -n\n');
+  await p.keyboard.type('vim -u NONE -n\n');
   await shows(p, '~');
-  await p.keyboard.type('ihello\x1b');
+  await p.keyboard.type('ihello');
+  await p.keyboard.press('Escape');
   await shows(p, 'hello');
+  await sameScreen(p, d, id);
+  await p.keyboard.type(':q!\nseq 1 500 | less\n');
+  await shows(p, ':');
+  await p.keyboard.type('G');
+  await shows(p, '(END)');
+  await p.keyboard.type('/^250$\n');
+  await shows(p, '250');
+  await sameScreen(p, d, id);
+  await p.keyboard.type('qtop -d 1000\n'); // draws once
+  await shows(p, 'PID');
   await sameScreen(p, d, id);
   await end(p, id);
 });
 
 test('the DOM renderer obeys the policy, too', { skip: missing }, async () => {
-  const id = make('plain', 'sh', '-c', "printf '\\033[31mred\\033[0m \\033[38;2;1;2;3mtrue\\033[0m\\n'; cat");
+  const id = make('plain', 'sh', '-c', "printf '\\033[31mred\\033[0m \\033[38;2;1;2;3mtrue\\033[0m \\033[38;5;208morange\\033[0m \\033[48;5;21mback\\033[0m\\n'; cat");
   const context = await b.newContext({ viewport: { width: 1000, height: 600 } });
   await context.addInitScript(() => localStorage.setItem('trl.prefs', JSON.stringify({ plain: true, theme: 'dark' })));
   const p = await attached('plain', { context });
   assert.equal(await p.getAttribute('.screen', 'data-renderer'), 'dom');
-  await shows(p, 'red true');
+  await shows(p, 'red true orange back');
   // In one step: the rows are drawn anew at any time, and an element that was replaced has no colour.
-  const colours = await p.evaluate(() => Object.fromEntries([...document.querySelectorAll('.xterm-rows span')].map((e) => [e.textContent, getComputedStyle(e).color])));
-  assert.deepEqual([colours.red, colours.true], ['rgb(240, 113, 107)', 'rgb(1, 2, 3)']);
+  const colours = await p.evaluate(() => Object.fromEntries([...document.querySelectorAll('.xterm-rows span')].map((e) => [e.textContent, [getComputedStyle(e).color, getComputedStyle(e).backgroundColor]])));
+  assert.deepEqual([colours.red[0], colours.true[0], colours.orange[0], colours.back[1]], ['rgb(240, 113, 107)', 'rgb(1, 2, 3)', 'rgb(255, 135, 0)', 'rgb(0, 0, 255)']);
   await end(p, id);
 });
 
@@ -116,23 +129,77 @@ test('a killed daemon: the page waits, goes on, and types what was typed meanwhi
   await end(p, id);
 });
 
-test('a flood ends with the right picture', { skip: missing }, async () => {
+test('an upgraded daemon: sessions and login stay, and the page offers a new version only where there is one', { skip: missing }, async () => {
+  const id = make('upgrade', 'bash', '--norc');
+  const p = await attached('upgrade');
+  const logins = d.json('web', 'ls', '--json').logins.length;
+  const { started_at: started } = d.call('session.info', { session_id: id });
+  const upgraded = async (...binary) => {
+    const [asked] = await Promise.all([p.waitForResponse((r) => r.url().endsWith('/web/me')), d.trl('upgrade', ...binary)]);
+    assert.equal(asked.status(), 200);
+    await p.waitForSelector('.net.online');
+    await until('the terminal is attached again', async () => (await p.$('.terminal .note')) === null);
+  };
+  const typed = async (word) => {
+    await p.click('.screen');
+    await p.keyboard.type(`echo ${word}$((1))\n`);
+    await shows(p, word + '1');
+    await sameScreen(p, d, id);
+    assert.equal(await p.$('.cover, main.login'), null, 'a login was asked for');
+  };
+  await p.evaluate(() => { document.querySelector('.screen').mark = 1; });
+  await upgraded();
+  await typed('same');
+  assert.equal(await p.$('.banner'), null);
+  // A daemon whose page has one other letter.
+  const other = join(d.dir, 'other');
+  const bytes = readFileSync(trl);
+  const at = bytes.indexOf(readFileSync(join(root, 'web', 'dist', 'licenses.txt')));
+  assert.ok(at > 0, 'the page is not in the program as it is in web/dist');
+  bytes[at] ^= 0x20;
+  writeFileSync(other, bytes, { mode: 0o755 });
+  await upgraded(other);
+  await p.waitForSelector('.banner:has-text("new version")');
+  await typed('old');
+  assert.equal(await p.evaluate(() => document.querySelector('.screen').mark), 1, 'the page was loaded anew');
+  await Promise.all([p.waitForEvent('load'), p.click('.banner button')]);
+  await p.waitForSelector('.screen[data-ready=yes]');
+  await shows(p, 'old1');
+  await typed('new');
+  assert.equal(await p.$('.banner'), null);
+  assert.equal(d.json('web', 'ls', '--json').logins.length, logins);
+  assert.equal(d.call('session.info', { session_id: id }).started_at, started);
+  d.trl('upgrade');
+  await end(p, id);
+});
+
+test('a flood ends with the right picture, and the page answers a click meanwhile', { skip: missing }, async () => {
   const id = make('flood', 'bash', '--norc');
   const p = await attached('flood');
   await p.click('.screen');
-  await p.keyboard.type('seq 1 300000; echo fin$((1))ished\n');
+  const flag = join(d.dir, 'clicked');
+  await p.keyboard.type(`until [ -e ${flag} ]; do seq 1 20000; done; seq 1 300000; echo fin$((1))ished\n`);
+  await until('it floods', () => p.evaluate(() => document.querySelector('.screen').trlScreen.pending > 0));
+  await p.click('button:text-is("Find")'); // it floods until this is answered
+  await p.waitForSelector('[aria-label="Find in this terminal"]');
+  assert.doesNotMatch(screenOf(id), /fin1ished/);
+  writeFileSync(flag, '');
   await until('the flood is over', () => screenOf(id).includes('fin1ished'));
   await shows(p, 'fin1ished');
   await sameScreen(p, d, id);
   await end(p, id);
 });
 
-test('one viewer owns the size; another can take it', { skip: missing }, async () => {
-  const id = make('size', 'cat');
+test('one viewer owns the size; another can take it; trl attach follows', { skip: missing }, async () => {
+  const id = make('size', 'sh', '-c', "trap 'stty size' WINCH; while :; do sleep 0.05; done");
   const size = () => { const s = d.call('session.screen', { session_id: id }); return `${s.cols}×${s.rows}`; };
   const first = await attached('size');
   await until('the first owns it', async () => (await first.textContent('.terminal .bar')).includes('(yours)'));
   const was = size();
+  const cli = make('sit', 'env', `TRL_SOCKET_PATH=${d.env.TRL_SOCKET_PATH}`, trl, 'attach', 'size');
+  const viewers = (n) => until(`${n} look`, () => d.call('session.info', { session_id: id }).terminal.viewers === n);
+  await viewers(2);
+  assert.equal(size(), was);
   const second = await attached('size', { viewport: { width: 700, height: 500 } });
   await until('the second follows', async () => (await second.textContent('.terminal .bar')).includes(was));
   assert.equal(size(), was);
@@ -140,9 +207,15 @@ test('one viewer owns the size; another can take it', { skip: missing }, async (
   await until('it owns it now', async () => (await second.textContent('.terminal .bar')).includes('(yours)'));
   await until('the terminal has another size', () => size() !== was);
   await until('the first is told', async () => { const t = await first.textContent('.terminal .bar'); return t.includes(size()) && !t.includes('(yours)'); });
+  const told = () => until('trl attach is told', () => screenOf(cli).includes(size().split('×').reverse().join(' ')));
+  await told();
   await second.context().close();
   await until('the first has it again', () => size() === was);
-  await end(first, id);
+  await told();
+  await first.context().close();
+  await until('trl attach has it', () => size() === '80×24');
+  await told();
+  for (const x of [cli, id]) d.call('session.destroy', { session_id: x, force: true });
 });
 
 test('a page that only looks types nothing', { skip: missing }, async () => {
@@ -156,15 +229,19 @@ test('a page that only looks types nothing', { skip: missing }, async () => {
   await p.evaluate(() => {
     const data = new DataTransfer();
     data.setData('text/plain', 'pasted');
-    document.querySelector('.screen .xterm').dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+    const at = document.querySelector('.screen .xterm');
+    at.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+    at.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
   });
+  await compose(p, ['z', 'zh', '中'], '中文');
   await p.click('text=Type here');
   await p.waitForSelector('text=Only look');
   await p.waitForSelector('.screen[data-ready=yes]');
   await p.click('.screen');
+  await compose(p, ['n', 'に', '日'], '日本');
   await p.keyboard.type('allowed\n');
-  await shows(p, 'allowed');
-  assert.doesNotMatch(screenOf(id), /typed|pasted/);
+  await shows(p, '日本allowed');
+  assert.equal(screenOf(id).trim(), '日本allowed\n日本allowed'); // typed and echoed, and nothing else
   await end(p, id);
 });
 
@@ -197,6 +274,37 @@ test('a phone types lines and leaves the size alone', { skip: missing }, async (
   const s = d.call('session.screen', { session_id: id });
   assert.deepEqual([s.cols, s.rows], [80, 24]);
   assert.equal([...s.text.matchAll(/^中文 42/gm)].length, 1);
+  // Composed text goes once, and only when it is sent.
+  await p.tap('[aria-label="A line for the program"]');
+  await p.keyboard.type('echo ');
+  await compose(p, ['n', 'に', '日'], '日本');
+  assert.equal(await p.inputValue('[aria-label="A line for the program"]'), 'echo 日本');
+  await p.keyboard.press('Enter');
+  await shows(p, '日本');
+  await until('it was typed once', () => [...screenOf(id).matchAll(/日本$/gm)].length === 2); // the line, and its output
+  // The keyboard of the system is open, below the page or above it: the prompt stays in sight.
+  await p.fill('[aria-label="A line for the program"]', 'seq 100; printf "the prompt "');
+  await p.tap('text=Send');
+  await shows(p, 'the prompt');
+  const inSight = (height) => p.evaluate((h) => {
+    const { term } = document.querySelector('.screen').trlScreen;
+    const [box, drawn, line] = [document.querySelector('.screen'), term.element.querySelector('.xterm-screen'), document.querySelector('.line input')].map((e) => e.getBoundingClientRect());
+    const row = drawn.height / term.rows;
+    const top = drawn.top + term.buffer.active.cursorY * row;
+    return term.buffer.active.cursorY === 23 && drawn.height > box.height && top >= box.top - 1 && top + row <= box.bottom + 1 && box.bottom <= line.top && line.bottom <= h;
+  }, height);
+  await p.setViewportSize({ width: 390, height: 400 });
+  await until('the prompt is above the keyboard', () => inSight(400));
+  await p.setViewportSize({ width: 390, height: 844 });
+  await until('the page is large again', async () => !(await inSight(844)));
+  const covered = (height) => p.evaluate((h) => {
+    Object.defineProperty(visualViewport, 'height', { value: h, configurable: true });
+    visualViewport.dispatchEvent(new Event('resize'));
+  }, height);
+  await covered(380);
+  await until('the prompt is above the keyboard that covers the page', () => inSight(380));
+  await covered(844);
+  await until('the page is large again', async () => !(await inSight(844)));
   await p.fill('[aria-label="A line for the program"]', 'cat');
   await p.tap('text=Send');
   await p.tap('[aria-label="^C, Control C"]');

@@ -84,6 +84,7 @@ export class Screen {
     term.onBinary(o.binary);
     term.onTitleChange(o.title);
     term.onBell(o.bell);
+    term.onCursorMove(() => this.reveal());
     box.addEventListener('paste', (e) => {
       e.preventDefault();
       e.stopPropagation();
@@ -208,6 +209,17 @@ export class Screen {
       const d = this.fit.proposeDimensions();
       if (!d || !Number.isFinite(d.cols) || (d.cols >= cols && d.rows >= rows)) return;
     }
+  }
+
+  /** Scrolls a box that is smaller than the terminal, as above the keyboard of a phone, to the row of the cursor. */
+  reveal(): void {
+    const { box, term } = this;
+    const drawn = box.scrollHeight > box.clientHeight ? term.element?.querySelector('.xterm-screen')?.getBoundingClientRect() : undefined;
+    if (!drawn) return;
+    const row = drawn.height / term.rows;
+    const top = drawn.top - box.getBoundingClientRect().top + term.buffer.active.cursorY * row;
+    if (top < 0) box.scrollTop += top;
+    else if (top + row > box.clientHeight) box.scrollTop += top + row - box.clientHeight;
   }
 
   private font(size: number): void {

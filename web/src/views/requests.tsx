@@ -3,12 +3,14 @@ import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { DialogueInfo, DialogueQuestion, DialogueRequest } from '../../../sdk/typescript/src/types.js';
 import { dialogues, dialoguesLoaded, learnDialogue, nameOf, waiting } from '../net/dialogues.js';
+import type { TrlError } from '../net/conn.js';
 import { control, mayWrite } from '../net/sessions.js';
 import { Diff } from '../ui/diff.js';
 import { Markdown } from '../ui/markdown.js';
 import { ago, Empty, lines, plain, toast } from '../ui/parts.js';
 import { coarse, prefer, prefs } from '../ui/prefs.js';
 import { href } from '../ui/route.js';
+import { decided } from './items.js';
 
 /** The requests that this page has answered, so that it does not report them as answered elsewhere. */
 export const answered = new Set<string>();
@@ -31,8 +33,12 @@ async function respond(dialogue: string, r: DialogueRequest, a: Answer, card: HT
     learnDialogue(await control.call<DialogueInfo>('dialogue.respond', { dialogue_id: dialogue, request_id: r.request_id, ...a }));
     if (focused) refocus.value++;
   } catch (e) {
-    answered.delete(key);
-    toast((e as Error).message, { bad: true });
+    const { code, details } = e as TrlError;
+    if (code === 'CONFLICT' && details?.['how']) toast(`${decided({ ...r, ...details } as DialogueRequest)}, before your answer: ${plain(r.tool ?? r.kind)}`);
+    else {
+      answered.delete(key);
+      toast((e as Error).message, { bad: true });
+    }
   } finally {
     const next = new Set(sending.value);
     next.delete(key);
@@ -60,6 +66,7 @@ export function RequestCard({ dialogue, request: r, where }: { dialogue: string;
   const may = mayWrite.value;
   const plan = r.kind === 'plan';
   const question = r.kind === 'question';
+  const form = r.kind === 'elicitation' ? fieldsOf(r.input) : [];
   const allow = () => {
     if (mode !== 'edit') return answer({ decision: 'allow' });
     try {
@@ -76,7 +83,7 @@ export function RequestCard({ dialogue, request: r, where }: { dialogue: string;
       card.current?.focus();
       return;
     }
-    if ((e.target as Element).closest('input, textarea, select') || question) return;
+    if ((e.target as Element).closest('input, textarea, select') || question || form.length > 0) return;
     const run: Record<string, () => void> = { y: allow, n: () => setMode('deny'), a: () => { if (always) setMode('always'); }, e: () => { if (r.editable) setMode('edit'); } };
     if (!run[e.key]) return;
     e.preventDefault();
@@ -95,7 +102,7 @@ export function RequestCard({ dialogue, request: r, where }: { dialogue: string;
         {r.tool && !question && !plan && <span class="tool-name">{plain(r.tool)}</span>}
         <span class="grow" /><span class="dim">{ago(r.opened_at)}</span>
       </header>
-      {question ? <Questions r={r} answer={answer} may={may} busy={busy} /> : (
+      {question ? <Questions r={r} answer={answer} may={may} busy={busy} /> : form.length > 0 ? <Form r={r} fields={form} answer={answer} may={may} busy={busy} /> : (
         <>
           <div class="ask-body">
             {plan && typeof input['plan'] === 'string' ? <Markdown text={input['plan']} />
@@ -182,6 +189,84 @@ function Questions({ r, answer, may, busy }: { r: DialogueRequest; answer(a: Ans
           <span class="grow" /><button type="submit" class="primary allow" disabled={!ready}>Answer</button>
         </div>
       )}
+    </form>
+  );
+}
+
+interface Choice { value: string; label: string }
+interface Field { name: string; label: string; hint: string; type: 'text' | 'number' | 'boolean' | 'one' | 'several' | 'json'; input: string; whole: boolean; choices: Choice[]; required: boolean; value: unknown }
+
+/** The fields of the JSON schema of a form. What is not a simple field is written as JSON. */
+function fieldsOf(schema: unknown): Field[] {
+  type Schema = { title?: string; description?: string; type?: string; format?: string; enum?: unknown[]; enumNames?: unknown[]; oneOf?: { const?: unknown; title?: string }[]; anyOf?: { const?: unknown; title?: string }[]; items?: Schema; default?: unknown };
+  const { properties, required } = (schema ?? {}) as { properties?: Record<string, Schema>; required?: string[] };
+  if (typeof properties !== 'object' || properties === null) return [];
+  const choicesOf = (s: Schema | undefined): Choice[] => {
+    const named = s?.oneOf ?? s?.anyOf;
+    if (Array.isArray(named)) return named.every((o) => typeof o?.const === 'string') ? named.map((o) => ({ value: o.const as string, label: o.title ?? (o.const as string) })) : [];
+    if (!Array.isArray(s?.enum) || !s.enum.every((v) => typeof v === 'string')) return [];
+    return s.enum.map((v, i) => ({ value: v as string, label: String(s.enumNames?.[i] ?? v) }));
+  };
+  return Object.entries(properties).map(([name, s]) => {
+    const choices = s?.type === 'array' ? choicesOf(s.items) : choicesOf(s);
+    const type = choices.length > 0 ? (s.type === 'array' ? 'several' : 'one') : s?.type === 'boolean' ? 'boolean' : s?.type === 'number' || s?.type === 'integer' ? 'number' : s?.type === 'string' ? 'text' : 'json';
+    const kinds: Record<string, string> = { email: 'email', uri: 'url', date: 'date' };
+    const empty = type === 'boolean' ? false : type === 'several' ? [] : '';
+    const value = s?.default === undefined ? empty : type === 'json' ? JSON.stringify(s.default) : type === 'several' ? (Array.isArray(s.default) ? s.default : []) : type === 'boolean' ? s.default === true : String(s.default);
+    return { name, label: s?.title || name, hint: s?.description ?? '', type, input: kinds[s?.format ?? ''] ?? 'text', whole: s?.type === 'integer', choices, required: Array.isArray(required) && required.includes(name), value };
+  });
+}
+
+/** A form that the agent, or a tool server of it, wants to be filled in. */
+function Form({ r, fields, answer, may, busy }: { r: DialogueRequest; fields: Field[]; answer(a: Answer): void; may: boolean; busy: boolean }) {
+  const [values, setValues] = useState<Record<string, unknown>>(() => Object.fromEntries(fields.map((f) => [f.name, f.value])));
+  const [wrong, setWrong] = useState('');
+  const set = (f: Field, v: unknown) => { setValues({ ...values, [f.name]: v }); setWrong(''); };
+  const submit = () => {
+    const input: Record<string, unknown> = {};
+    for (const f of fields) {
+      const v = values[f.name];
+      if (v === '' && !(f.required && f.type === 'text')) continue;
+      try {
+        input[f.name] = f.type === 'number' ? Number(v) : f.type === 'json' ? JSON.parse(v as string) as unknown : v;
+      } catch (e) {
+        setWrong(`${f.label}: this is not JSON: ${(e as Error).message}`);
+        return;
+      }
+    }
+    answer({ decision: 'allow', input });
+  };
+  const entry = (f: Field) => {
+    const v = values[f.name];
+    if (f.type === 'one') return <select value={v as string} required={f.required} disabled={!may} onChange={(e) => set(f, e.currentTarget.value)}><option value="">{f.required ? 'Choose…' : 'nothing'}</option>{f.choices.map((c) => <option key={c.value} value={c.value}>{plain(c.label)}</option>)}</select>;
+    if (f.type === 'json') return <textarea rows={2} value={v as string} required={f.required} disabled={!may} spellcheck={false} placeholder="JSON" onInput={(e) => set(f, e.currentTarget.value)} />;
+    return <input type={f.type === 'number' ? 'number' : f.input} step={f.type !== 'number' ? undefined : f.whole ? 1 : 'any'} value={v as string} required={f.required} disabled={!may} onInput={(e) => set(f, e.currentTarget.value)} />;
+  };
+  return (
+    <form onSubmit={(e) => { e.preventDefault(); submit(); }}>
+      <div class="ask-body">
+        {r.title && <p class="wrap">{lines(r.title)}</p>}
+        {r.reason && <p class="wrap dim">{lines(r.reason)}</p>}
+        {fields.map((f) => {
+          const hint = f.hint && <span class="dim"> {plain(f.hint)}</span>;
+          if (f.type === 'boolean') return <label key={f.name} class="choice"><input type="checkbox" disabled={!may} checked={values[f.name] === true} onChange={(e) => set(f, e.currentTarget.checked)} /><span><strong>{plain(f.label)}</strong>{hint}</span></label>;
+          if (f.type !== 'several') return <label key={f.name} class="field"><span><strong>{plain(f.label)}</strong>{f.required ? '' : <span class="dim"> (optional)</span>}{hint}</span>{entry(f)}</label>;
+          const now = values[f.name] as string[];
+          return (
+            <fieldset key={f.name}>
+              <legend>{plain(f.label)}{hint}</legend>
+              {f.choices.map((c) => <label key={c.value} class="choice"><input type="checkbox" disabled={!may} checked={now.includes(c.value)} onChange={(e) => set(f, e.currentTarget.checked ? [...now, c.value] : now.filter((x) => x !== c.value))} /><span>{plain(c.label)}</span></label>)}
+            </fieldset>
+          );
+        })}
+        {wrong && <p class="bad" role="alert">{plain(wrong)}</p>}
+      </div>
+      {may ? (
+        <div class="ask-buttons" aria-busy={busy}>
+          <button type="button" class="deny" onClick={() => answer({ decision: 'deny' })}>Decline</button>
+          <span class="grow" /><button type="submit" class="primary allow">Send</button>
+        </div>
+      ) : <p class="dim">This page is read-only.</p>}
     </form>
   );
 }

@@ -161,6 +161,7 @@ class Viewer {
         void this.conn.call('session.resize', { session_id: this.session, viewer_id: this.id.value, ...size }).catch(() => (this.sent = ''));
       }
       if (foreign) s.shrink();
+      s.reveal();
     }, 100);
   }
 
