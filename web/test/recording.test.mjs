@@ -1,6 +1,6 @@
 // Recordings: the list, and the player beside the screens that trl export makes of the same file.
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { browser, Daemon, missing, page, root, screen, until } from './harness.mjs';
@@ -119,6 +119,43 @@ test('the keyboard seeks, pauses and changes the speed; the place is in the addr
   await until('it is at the end', async () => (await place(p)) === last);
   const [file] = await Promise.all([p.waitForEvent('download'), p.click('text=Download')]);
   assert.equal(readFileSync(await file.path(), 'utf8'), d.call('recording.read', { recording_id: id }).data);
+  await end(p);
+});
+
+test('markers are places to jump to, and a long pause is as short as wanted', { skip: missing }, async () => {
+  const id = await record('marked');
+  // Two markers, as other programs write them, and an hour in which nothing happens.
+  const dir = join(d.dir, 'state', 'recordings');
+  const file = join(dir, readdirSync(dir).find((f) => f.includes(id)));
+  const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
+  const events = lines.slice(1).filter((l) => l[0] !== '#');
+  const half = events.length >> 1;
+  writeFileSync(file, [lines[0], '[0.1,"m","begun"]', ...events.slice(0, half), '[0.2,"m","the <b>middle</b>"]', '[3600,"o","after an hour\\r\\n"]', ...events.slice(half)].join('\n') + '\n');
+  const cast = read(id);
+  const [begun, middle] = cast.events.filter((e) => e.code === 'm').map((e) => e.at);
+  const p = await opened(id, { query: '?t=0' });
+  assert.deepEqual(await p.$$eval('.marker', (l) => l.map((e) => e.title)), ['begun', 'the <b>middle</b>']);
+  const at = async (t) => {
+    await settled(p);
+    assert.equal((await place(p)).toFixed(6), t.toFixed(6));
+    assert.equal(await shown(p), truthAt(cast, t));
+  };
+  await p.focus('[aria-label="Place in the recording"]');
+  await p.keyboard.press(']');
+  await at(begun);
+  await p.keyboard.press(']');
+  await at(middle);
+  await p.keyboard.press(']'); // there is no other
+  await at(middle);
+  await p.keyboard.press('[');
+  await at(begun);
+  await p.click('.marker >> nth=1');
+  await at(middle);
+  await p.selectOption('[aria-label="Longest pause"]', '0.5');
+  await p.selectOption('[aria-label=Speed]', '16');
+  await p.click('button[aria-label=Play]');
+  await p.waitForSelector('button[aria-label=Play]'); // it is over the hour, and at the end
+  await at(cast.events.at(-1).at);
   await end(p);
 });
 

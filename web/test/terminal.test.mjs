@@ -54,7 +54,7 @@ test('what is typed arrives, and what is printed is shown as the daemon shows it
   await shows(p, ':');
   await p.keyboard.type('G');
   await shows(p, '(END)');
-  await p.keyboard.type('/^250$\n');
+  await p.keyboard.type('?^250$\n');
   await shows(p, '250');
   await sameScreen(p, d, id);
   await p.keyboard.type('qtop -d 1000\n'); // draws once

@@ -93,7 +93,11 @@ onConnect(async (c) => {
 
 onEvent((p: Push) => {
   const id = p.dialogue_id;
-  if (!id) return;
+  if (!id) {
+    // Where the agent runs cannot be reached, or can be again.
+    if (/^session\.(un)?reachable$/.test(p.type as string)) for (const d of dialogues.value.values()) if (d.session_id === p.session_id) ask(d.dialogue_id);
+    return;
+  }
   switch (p.type as string) {
     case 'dialogue.removed': drop(id); return;
     case 'dialogue.request_opened': void readRequests(control).catch(() => undefined); break;

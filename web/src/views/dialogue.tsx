@@ -302,14 +302,16 @@ function Trouble({ d }: { d: DialogueInfo }) {
     const timer = setInterval(() => { now.value = Date.now(); tick((n) => n + 1); }, 1000);
     return () => clearInterval(timer);
   }, [lost]);
-  useEffect(() => setSaid(''), [d.error?.message]);
+  useEffect(() => setSaid(''), [!d.error]);
   const retry = async () => {
     setBusy(true);
     setSaid('');
     try {
-      learnDialogue(await control.call<DialogueInfo>('dialogue.retry', { dialogue_id: id }));
+      const now = await control.call<DialogueInfo>('dialogue.retry', { dialogue_id: id });
+      learnDialogue(now);
+      if (now.error) setSaid(`TRL tried again at ${new Date().toLocaleTimeString([], { hour12: false })}, without success.`);
     } catch (e) {
-      setSaid((e as Error).message);
+      setSaid(`TRL could not try again: ${(e as Error).message}`);
       ask(id);
     } finally {
       setBusy(false);
@@ -324,9 +326,9 @@ function Trouble({ d }: { d: DialogueInfo }) {
         {e.reason === 'disk' ? <span>The disk is full: <span class="wrap">{plain(e.message)}</span>. Nothing is lost; the agent waits until there is room.</span>
           : e.reason === 'auth_rejected' ? <span>{plain(place)} rejected the credentials. Put a valid token into the file that the dialogue was started with, then retry. <span class="dim">{plain(e.message)}</span></span>
             : e.reason === 'session_gone' ? <span>The agent's session at {plain(place)} no longer exists. Only a new process can continue the conversation.</span>
-              : <span>Cannot reach {plain(place)}: {plain(e.message)}. The agent goes on.</span>}
+              : <span>Cannot reach {plain(place)}: {plain(e.message.replace(`daemon at ${place}: `, ''))}. The agent goes on.</span>}
         {' '}{e.reason === 'disk' ? null : e.reason === 'session_gone' ? mayWrite.value && <button class="small" onClick={() => (resuming.value = d)}>Resume…</button> : again}
-        {said && <span class="wrap"> Still not: {plain(said)}</span>}
+        {said && <span class="wrap"> {plain(said)}</span>}
       </div>
     );
   }

@@ -155,7 +155,10 @@ function Inspector({ d }: { d: DialogueInfo }) {
       </div>
       {error ? <Empty><h2>The lines cannot be read</h2><p class="wrap">{error}</p></Empty> : !data || looking ? <Empty><p>{looking ? 'Looking for the lines of this item…' : 'Loading…'}</p></Empty> : list.length === 0 ? <Empty><p>{only ? 'TRL understood every line that is loaded.' : 'No line yet.'}</p></Empty> : (
         <div class="split inspector">
-          <Virtual count={list.length} height={HEIGHT} class="grid raw-lines" label="Lines" role="grid" columns={6} keys={keys} active={at >= 0 ? 'line-' + chosen : undefined} box={(b) => (box.current = b)}
+          <Virtual count={list.length} height={HEIGHT} class="grid raw-lines" label="Lines" role="grid" columns={6} keys={keys} active={at >= 0 ? 'line-' + chosen : undefined} box={(b) => { // at the end from the beginning: from the top it would read what comes before
+            box.current = b;
+            if (b && follow.current && at < 0) b.scrollTop = b.scrollHeight;
+          }}
             scrolled={(b) => {
               follow.current = b.scrollHeight - b.scrollTop - b.clientHeight < HEIGHT * 2;
               if (b.scrollTop < 400) void earlier();
