@@ -1,5 +1,6 @@
 // Measures the page beside its floors, in the same run and the same browser: what the browser alone
-// needs for the same work. It prints a table and asserts nothing. SESSIONS=1000 for a long list.
+// needs for the same work. It prints a table and asserts nothing. SESSIONS=1000 for a long list,
+// RAW=1024MiB for a long stream of an agent.
 import { createServer } from 'node:http';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +9,9 @@ import { browser, Daemon, fakeAgent, missing, page, root, screen, until } from '
 if (missing) process.exit(0);
 const sessions = Number(process.env.SESSIONS ?? 200);
 const items = Number(process.env.ITEMS ?? 10_000);
+const raw = process.env.RAW ?? '64MiB';
 const runs = 5;
+process.env.TRL_DIALOGUE_OUTPUT_BYTES = '4GiB';
 process.env.TRL_MAX_SESSIONS = String(sessions + 10);
 const rows = [];
 const median = (l) => [...l].sort((a, b) => a - b)[l.length >> 1];
@@ -52,6 +55,22 @@ try {
     await empty.goto(floorURL, { waitUntil: 'commit' });
     return since(empty, () => document.getElementById('box'));
   });
+
+  // While 100 events come every second, for 10 s: the longest time in which the page does not answer.
+  const longest = (pg) => pg.evaluate(() => new Promise((r) => {
+    let most = 0;
+    new PerformanceObserver((l) => { for (const e of l.getEntries()) most = Math.max(most, e.duration); }).observe({ entryTypes: ['longtask'] });
+    setTimeout(() => r(most), 10_000);
+  }));
+  let over = false;
+  const events = (async () => { // a command is four events
+    for (let i = 0; !over; i++) await Promise.all([d.post('exec.run', { session_id: `many-${i % sessions}`, argv: ['true'] }), new Promise((r) => setTimeout(r, 40))]);
+  })();
+  const tasks = await Promise.all([longest(p), longest(empty)]);
+  over = true;
+  await events;
+  rows.push(['100 events per second in that list: the longest task (below 50 ms: 0)', ...tasks.map(ms), 'an empty page']);
+  console.log(rows.at(-1).join(' · '));
 
   // 2. Typing: from the key to the character on the screen.
   const id = (await d.post('session.create', { name: 'echo', kind: 'terminal', command: ['cat'] })).session_id;
@@ -101,6 +120,20 @@ try {
     await p.goto('about:blank');
     await p.goto(`${d.base}/#/d/${talk}`, { waitUntil: 'commit' });
     await p.waitForSelector(`.feed-row:has-text("line ${items} of ${items}")`);
+    return p.evaluate(() => performance.now());
+  }, async () => {
+    await empty.goto('about:blank');
+    await empty.goto(floorURL, { waitUntil: 'commit' });
+    return since(empty, () => document.getElementById('box'));
+  });
+
+  // 5. The raw stream of an agent, from its address to its last line.
+  const stream = d.call('dialogue.create', { agent: 'claude', name: 'raw', argv: [fakeAgent(), '-flat'], working_dir: d.dir, prompt: `flood ${raw} 256KiB; say over` }).dialogue_id;
+  await until('the agent is idle', () => d.call('dialogue.info', { dialogue_id: stream }).state === 'idle', 600_000);
+  await beside(`a raw stream of ${raw}, from its address to its last line`, 'an empty page', async () => {
+    await p.goto('about:blank');
+    await p.goto(`${d.base}/#/d/${stream}/raw`, { waitUntil: 'commit' });
+    await p.waitForSelector('.raw-lines .tr:has-text("session_state_changed") >> nth=-1');
     return p.evaluate(() => performance.now());
   }, async () => {
     await empty.goto('about:blank');

@@ -636,6 +636,8 @@ test('a dialogue on another daemon: looking for it, Retry, and nothing is missin
       });
     });
     await p.goto(`${d.base}/#/d/${id}`);
+    await p.reload();
+    await p.waitForSelector('.feed');
     await shows(p, 'one');
     const trouble = (reason) => p.waitForSelector(`.trouble[data-reason=${reason}]`);
     const fine = () => until('the banner goes', async () => (await p.$('.trouble')) === null);
