@@ -584,9 +584,10 @@ test('axe finds nothing in the pages of dialogues, and no page scrolls sideways'
   const id = talk('axe', ['say # Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```go\nx := 1\n```\n\n- [x] done', 'think hm', 'tool Bash ls', edit.line, gives(edit.id, 'ok'), sub.line, says('deep', sub.id), gives(sub.id, 'r'), 'ask Bash ls'].join('; '));
   const asks = talk('axe2', 'question Which?');
   const over = talk('axe3', 'exit 2');
-  await until('they ask', () => d.call('dialogue.requests').requests.length >= 2);
+  const fills = talk('axe4', `raw ${JSON.stringify({ type: 'control_request', request_id: 'f', request: { subtype: 'elicitation', mcp_server_name: 'db', message: 'Which?', requested_schema: { properties: { a: { type: 'string' }, b: { type: 'boolean' }, c: { enum: ['x', 'y'] }, d: { type: 'array', items: { enum: ['x', 'y'] } }, e: {} } } } })}; hang`);
+  await until('they ask', () => d.call('dialogue.requests').requests.length >= 3);
   await until('it has ended', () => info(over).state === 'ended');
-  const routes = { d: '.tr', ['d/' + id]: '.ask', ['d/' + asks]: 'fieldset', ['d/' + over]: '.end-card', [`d/${id}/raw`]: '.raw-lines .tr', inbox: '.ask', events: '.timeline .tr', daemon: '.stat' };
+  const routes = { d: '.tr', ['d/' + id]: '.ask', ['d/' + asks]: 'fieldset', ['d/' + fills]: '.field', ['d/' + over]: '.end-card', [`d/${id}/raw`]: '.raw-lines .tr', inbox: '.ask', events: '.timeline .tr', daemon: '.stat' };
   for (const o of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'dark', viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }]) {
     const p = await page(b, d, { ...o, bypassCSP: true });
     for (const [r, ready] of Object.entries(routes)) {
@@ -610,7 +611,7 @@ test('axe finds nothing in the pages of dialogues, and no page scrolls sideways'
     assert.deepEqual(p.faults, []);
     await p.context().close();
   }
-  for (const x of [id, asks]) d.call('dialogue.terminate', { dialogue_id: x, force: true });
+  for (const x of [id, asks, fills]) d.call('dialogue.terminate', { dialogue_id: x, force: true });
 });
 
 // The last one: its daemon gives up soon, which no other test may depend on.

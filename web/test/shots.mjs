@@ -32,20 +32,23 @@ try {
   ].join('; '), { tags: ['app'] });
   talk('docs', 'say The manual is up to date.');
   talk('colours', 'question Which colour should the button have?');
+  const form = { subtype: 'elicitation', mcp_server_name: 'database', message: 'Which database should the tests use?', requested_schema: { type: 'object', required: ['host', 'kind'], properties: {
+    host: { type: 'string', title: 'Host' }, port: { type: 'integer', title: 'Port', default: 5432 }, kind: { type: 'string', title: 'Kind', enum: ['main', 'copy'] }, tables: { type: 'array', title: 'Tables', items: { type: 'string', enum: ['users', 'orders'] } }, secure: { type: 'boolean', title: 'Encrypted', description: 'with TLS' } } } };
+  const asks = talk('schema', `raw ${JSON.stringify({ type: 'control_request', request_id: 'form', request: form })}; hang`);
   const ended = talk('old', 'say Done for today.');
   talk('busy', 'say I work on it.; hang');
   d.call('session.create', { name: 'build', shell: '/bin/sh', tags: ['ci'] });
   d.call('session.create', { name: 'ed', kind: 'terminal', command: ['sh', '-c', `${suite}; exec cat`] });
   const exec = d.call('exec.run', { session_id: 'build', command: `seq 200; ${suite}` }).exec_id;
   const film = d.call('session.create', { name: 'demo', kind: 'terminal', command: ['sh', '-c', `${suite}; sleep 0.5; ${suite}`], record: true }).session_id;
-  await until('they ask', () => d.call('dialogue.requests').requests.length === 2);
+  await until('they ask', () => d.call('dialogue.requests').requests.length === 3);
   await until('it is idle', () => d.call('dialogue.info', { dialogue_id: ended }).state === 'idle');
   d.call('dialogue.terminate', { dialogue_id: ended });
   const id = (n) => d.call('session.info', { session_id: n }).session_id;
   const routes = {
     sessions: ['', '.tr.at'], terminal: ['s/' + id('ed'), '.screen[data-ready=yes]'], commands: ['s/' + id('build'), '.execs li'], log: ['x/' + exec, '.lines .row'], dialogues: ['d', '.tr.at'], dialogue: ['d/' + fix, '.ask'],
     question: ['d/' + d.call('dialogue.info', { dialogue_id: 'colours' }).dialogue_id, 'fieldset'], ended: ['d/' + ended, '.end-card'], working: ['d/' + d.call('dialogue.info', { dialogue_id: 'busy' }).dialogue_id, '.live'],
-    inbox: ['inbox', '.ask >> nth=1'], inspector: ['d/' + fix + '/raw', '.raw-lines .tr'], recordings: ['recordings', '.recordings li'], player: ['r/' + film + '?t=0.4', '.screen[data-ready=yes]'], events: ['events', '.timeline .tr'], health: ['daemon', '.stat'], settings: ['settings', 'text=Logins'],
+    form: ['d/' + asks, '.field'], inbox: ['inbox', '.ask >> nth=1'], inspector: ['d/' + fix + '/raw', '.raw-lines .tr'], recordings: ['recordings', '.recordings li'], player: ['r/' + film + '?t=0.4', '.screen[data-ready=yes]'], events: ['events', '.timeline .tr'], health: ['daemon', '.stat'], settings: ['settings', 'text=Logins'],
   };
   const wanted = process.argv.slice(2);
   for (const [kind, o] of Object.entries({
