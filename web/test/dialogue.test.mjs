@@ -67,8 +67,11 @@ test('text streams, scrolling up holds its place, and the end sticks again', { s
   const box = () => p.$eval('.feed', (e) => ({ top: e.scrollTop, far: e.scrollHeight - e.scrollTop - e.clientHeight }));
   await until('it is at the end', async () => (await box()).far < 3);
   await p.hover('.feed');
-  await p.mouse.wheel(0, -1200);
-  await until('it has left the end', async () => (await box()).far > 300);
+  await until('it has left the end', async () => {
+    const { far } = await box();
+    if (far < 3) await p.mouse.wheel(0, -1200); // a page that still draws its last rows goes back to the end
+    return far > 300;
+  });
   const place = () => p.$$eval('.feed-row', (l) => { const at = l.find((e) => e.getBoundingClientRect().top > 150); return [at.dataset.key, Math.round(at.getBoundingClientRect().top)]; });
   await p.waitForSelector('.to-end');
   const [key, top] = await place();
