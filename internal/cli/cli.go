@@ -69,18 +69,14 @@ func (a *app) root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "trl",
 		Short: "Run commands in sessions that keep their shell",
-		Long: `trl runs commands in sessions that keep their shell, programs in terminals that anyone can
-leave and come back to, and dialogues with coding agents. A small daemon owns them; trl
-starts it in the background when needed, and it exits on its own when it is idle.`,
-		Example: `  trl run 'echo hello'                 run a command in a temporary session
-  trl run -s build 'cd src && make'    run it in the session "build", which stays
-  trl run -s build 'git status'        still in src
-  trl start -s build 'make test'       run it in the background; trl logs, trl wait
-  trl new -t ed -- vim notes           run vim in a terminal; Ctrl-\ leaves it,
-  trl attach ed                        and this comes back
-  trl chat 'fix the failing test'      talk with Claude Code, or another agent
-  trl ls                               list the sessions
-  trl kill build                       end one, with everything it started`,
+		Long: `trl runs commands in sessions that keep their shell, programs in terminals, and
+dialogues with coding agents, in a daemon that it starts when needed.`,
+		Example: `  trl run 'echo hello'                run a command in a temporary session
+  trl run -s build 'cd src; make'     run it in the session "build", which stays
+  trl start -s build 'make test'      in the background; then trl logs, trl wait
+  trl new -t ed -- vim notes          a terminal; Ctrl-\ leaves, attach returns
+  trl chat 'fix the failing test'     talk with Claude Code, or another agent
+  trl ls; trl kill build              list sessions; end one with all it runs`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noSuchCommand,
@@ -157,14 +153,15 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	err := ui.UsageErrorf(cmd, "there is no command %q", args[0])
+	below := strings.TrimPrefix(cmd.CommandPath()+" ", "trl ")
+	err := ui.UsageErrorf(cmd, "there is no command %q", below+args[0])
 	// Two different letters are most of a short name.
 	if cmd.SuggestionsMinimumDistance = 2; len(args[0]) < 4 {
 		cmd.SuggestionsMinimumDistance = 1
 	}
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		err.Hint = "did you mean `trl " + strings.Join(near, "` or `trl ") + "`?"
-	} else {
+		err.Hint = "did you mean `trl " + below + strings.Join(near, "` or `trl "+below) + "`?"
+	} else if below == "" {
 		err.Hint = "to run it in a session: trl run " + args[0]
 	}
 	return err

@@ -31,19 +31,9 @@ and starts them. Every command accepts the name or the id of a dialogue.`,
   trl dialogue send fix 'and now the tests'
   trl dialogue respond fix allow       when it waits for an answer
   trl dialogue stop fix`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			err := ui.UsageErrorf(cmd, "there is no command %q", "dialogue "+args[0])
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				err.Hint = "did you mean `trl dialogue " + strings.Join(near, "` or `trl dialogue ") + "`?"
-			}
-			return err
-		},
+		Args: noSuchCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddGroup(&cobra.Group{ID: groupOne, Title: "Commands:"})
 	cmd.AddCommand(
 		a.dialogueListCommand(), a.dialogueRequestsCommand(), a.dialogueInfoCommand(), a.dialogueShowCommand(), a.dialogueEventsCommand(), a.dialogueSearchCommand(), a.dialogueLinesCommand(), a.dialogueRawCommand(),

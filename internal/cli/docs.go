@@ -173,9 +173,7 @@ func commandsPage(root *cobra.Command) docs.Page {
 	b.WriteString("# Commands\n\nThe same texts as those of `trl help COMMAND` and the manual pages.\n")
 	describeCommands(&b, root)
 	for _, t := range topics {
-		if t.name != "commands" {
-			b.WriteString("\n## trl help " + t.name + "\n\n```text\n" + t.text(root) + "```\n")
-		}
+		b.WriteString("\n## trl help " + t.name + "\n\n```text\n" + t.text() + "```\n")
 	}
 	return docs.Page{Name: "commands", Title: "Commands", Group: docs.GroupReference, Markdown: b.String()}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,11 +12,10 @@ import (
 // topic is a text of `trl help` that is about no command.
 type topic struct{ name, short string }
 
-// topics are all of them. Their texts are in the directory topics; that of commands is made from
-// the commands.
+// topics are all of them. Their texts are in the directory topics.
 var topics = []topic{
-	{"commands", "List the commands, a line each"},
 	{"runtimes", "The places where sessions can be"},
+	{"isolation", "What sessions and agents may touch"},
 	{"limits", "What sessions and commands may use"},
 	{"environment", "The variables that trl reads, and those of commands"},
 	{"exit-codes", "The exit statuses of trl"},
@@ -25,22 +25,27 @@ var topics = []topic{
 //go:embed topics/*.txt
 var topicFiles embed.FS
 
-// text returns the text of a topic, for the commands below root.
-func (t topic) text(root *cobra.Command) string {
-	if t.name == "commands" {
-		var b strings.Builder
-		listCommands(&b, root)
-		b.WriteString("\nTopics:\n")
-		for _, t := range topics {
-			fmt.Fprintf(&b, "  %-11s %s\n", t.name, t.short)
-		}
-		return strings.TrimPrefix(b.String(), "\n")
-	}
+// lists are the words of `trl help` that list the others.
+var lists = []topic{
+	{"commands", "List the commands and the topics, a line each"},
+	{"topics", "List the topics, a line each"},
+}
+
+// text returns the text of a topic.
+func (t topic) text() string {
 	text, err := topicFiles.ReadFile("topics/" + t.name + ".txt")
 	if err != nil {
 		panic(err) // every topic has a file
 	}
 	return string(text)
+}
+
+// listTopics lists the topics, a line each.
+func listTopics(b *strings.Builder) {
+	b.WriteString("\nTopics:\n")
+	for _, t := range append(slices.Clone(lists), topics...) {
+		fmt.Fprintf(b, "  %-11s %s\n", t.name, t.short)
+	}
 }
 
 func (a *app) helpCommand() *cobra.Command {
@@ -50,15 +55,13 @@ func (a *app) helpCommand() *cobra.Command {
 		Short:   "Explain a command or a topic",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
-			for _, t := range topics {
-				if len(args) == 1 && t.name == args[0] {
-					_, err := a.Stdout.Write([]byte(t.text(root)))
-					return err
-				}
+			if text := aboutTopic(root, args); text != "" {
+				_, err := a.Stdout.Write([]byte(text))
+				return err
 			}
 			about, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return noSuchCommand(root, args)
+				return noSuchCommand(about, rest)
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()
@@ -73,7 +76,7 @@ func (a *app) helpCommand() *cobra.Command {
 					list = append(list, cobra.CompletionWithDesc(c.Name(), c.Short))
 				}
 			}
-			for _, t := range topics {
+			for _, t := range append(slices.Clone(lists), topics...) {
 				if t.name != "runtimes" { // also a command
 					list = append(list, cobra.CompletionWithDesc(t.name, t.short))
 				}
@@ -81,4 +84,22 @@ func (a *app) helpCommand() *cobra.Command {
 			return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+}
+
+// aboutTopic returns what `trl help` prints about a topic, or nothing if the arguments do not name one.
+func aboutTopic(root *cobra.Command, args []string) string {
+	if len(args) != 1 {
+		return ""
+	}
+	if i := slices.IndexFunc(topics, func(t topic) bool { return t.name == args[0] }); i >= 0 {
+		return topics[i].text()
+	}
+	var b strings.Builder
+	if args[0] == "commands" {
+		listCommands(&b, root)
+	}
+	if args[0] == "commands" || args[0] == "topics" {
+		listTopics(&b)
+	}
+	return strings.TrimPrefix(b.String(), "\n")
 }

@@ -28,9 +28,7 @@ func (a *app) manCommand() *cobra.Command {
 			root := cmd.Root()
 			pages := map[string]string{}
 			for _, t := range topics {
-				if t.name != "commands" { // trl(1) has them
-					pages["man7/trl-"+t.name+".7"] = topicPage(t, root)
-				}
+				pages["man7/trl-"+t.name+".7"] = topicPage(t)
 			}
 			commandPages(pages, root)
 			for name, text := range pages {
@@ -93,9 +91,7 @@ func commandPages(pages map[string]string, cmd *cobra.Command) {
 	if !cmd.HasParent() {
 		see = nil
 		for _, t := range topics {
-			if t.name != "commands" {
-				see = append(see, "trl-"+t.name+"(7)")
-			}
+			see = append(see, "trl-"+t.name+"(7)")
 		}
 	} else if parent := cmd.Parent(); parent.HasParent() {
 		see = append(see, strings.ReplaceAll(parent.CommandPath(), " ", "-")+"(1)")
@@ -105,10 +101,10 @@ func commandPages(pages map[string]string, cmd *cobra.Command) {
 	pages["man1/"+name+".1"] = page.String()
 }
 
-func topicPage(t topic, root *cobra.Command) string {
+func topicPage(t topic) string {
 	page := newPage("trl-"+t.name, 7, t.short)
 	page.section("DESCRIPTION")
-	page.text(t.text(root))
+	page.text(t.text())
 	page.section("SEE ALSO")
 	page.line("trl(1)")
 	return page.String()

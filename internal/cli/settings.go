@@ -20,7 +20,7 @@ var globalSettings = []string{"socket"}
 
 func registerGlobalSettings(flags *pflag.FlagSet) {
 	config.Register(flags, globalSettings...)
-	flags.Lookup("socket").Usage = "unix socket of the daemon (TRL_SOCKET_PATH), or its `ADDRESS` such as http://127.0.0.1:7330 or grpc://127.0.0.1:7331 (" + envURL + ")"
+	flags.Lookup("socket").Usage = "unix socket, http:// or grpc:// `ADDRESS` of the daemon"
 	config.RegisterFile(flags)
 }
 

@@ -5,13 +5,40 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// usage prints how to call a command: cobra's text, but shorter, without a usage line for the
-// root's own arguments, and with the global flags last. It does not use a template: package
-// text/template keeps the linker from removing unused code.
+// usage prints how to call a command: cobra's text, but shorter, and with the global flags last. It
+// does not use a template: package text/template keeps the linker from removing unused code.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
+	if cmd.HasParent() {
+		commandUsage(&b, cmd)
+	} else {
+		rootUsage(&b, cmd)
+	}
+	_, err := cmd.OutOrStderr().Write([]byte(b.String()))
+	return err
+}
+
+// rootUsage fits on a screen of 24 lines and 80 columns, together with the description above it and a
+// prompt below it.
+func rootUsage(b *strings.Builder, cmd *cobra.Command) {
+	b.WriteString(cmd.Example + "\n\n")
+	nameCommands(b, cmd)
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.SortFlags = false
+	cmd.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "verbose" { // every command explains it
+			flags.AddFlag(f)
+		}
+	})
+	flags.AddFlag(cmd.Flags().Lookup("version"))
+	b.WriteString("\n" + flags.FlagUsages())
+	b.WriteString("\"trl help COMMAND\" explains a command, \"trl help topics\" lists the topics.\n")
+}
+
+func commandUsage(b *strings.Builder, cmd *cobra.Command) {
 	b.WriteString("Usage:\n")
 	if cmd.Runnable() {
 		line := cmd.UseLine()
@@ -24,11 +51,7 @@ func usage(cmd *cobra.Command) error {
 	if cmd.HasExample() {
 		section("Examples:", cmd.Example)
 	}
-	if cmd.HasParent() {
-		listCommands(&b, cmd)
-	} else {
-		nameCommands(&b, cmd)
-	}
+	listCommands(b, cmd)
 	if cmd.HasAvailableLocalFlags() {
 		section("Flags:", cmd.LocalFlags().FlagUsages())
 	}
@@ -36,10 +59,8 @@ func usage(cmd *cobra.Command) error {
 		section("Global flags:", cmd.InheritedFlags().FlagUsages())
 	}
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n%q explains a command.\n", cmd.CommandPath()+" help COMMAND")
+		fmt.Fprintf(b, "\n%q explains a command.\n", "trl help "+strings.TrimPrefix(cmd.CommandPath(), "trl ")+" COMMAND")
 	}
-	_, err := cmd.OutOrStderr().Write([]byte(b.String()))
-	return err
 }
 
 // listCommands lists the subcommands by group, a line each.
@@ -54,10 +75,8 @@ func listCommands(b *strings.Builder, cmd *cobra.Command) {
 	}
 }
 
-// nameCommands lists the subcommands and the topics by name alone, so that `trl --help` fits on a
-// screen.
+// nameCommands lists the subcommands and the topics by name alone.
 func nameCommands(b *strings.Builder, cmd *cobra.Command) {
-	b.WriteString("\n")
 	for _, group := range cmd.Groups() {
 		fmt.Fprintf(b, "%-11s", group.Title)
 		for _, c := range cmd.Commands() {

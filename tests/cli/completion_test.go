@@ -79,6 +79,36 @@ printf '%s\n' "${COMPREPLY[@]}"`
 	}
 }
 
+// TestCompletionAtATerminal presses TAB in each shell, with nothing but the script of TRL.
+func TestCompletionAtATerminal(t *testing.T) {
+	t.Parallel()
+	for shell, c := range map[string]struct{ flag, setup string }{
+		"bash": {"--norc", "source <(trl completion bash)"},
+		"zsh":  {"-f", "autoload -Uz compinit && compinit -D -u && source <(trl completion zsh)"},
+		"fish": {"--no-config", "trl completion fish | source"},
+	} {
+		t.Run(shell, func(t *testing.T) {
+			path, err := exec.LookPath(shell)
+			if err != nil {
+				t.Skip(err)
+			}
+			s := newSandbox(t)
+			for _, args := range [][]string{
+				{"new", "alpha"},
+				{"new", "-t", "-d", "tab", "--", path, c.flag},
+				{"send", "tab", c.setup + " && echo set''up", "enter"},
+				{"wait", "tab", "--text", "^setup"},
+				{"send", "tab", "trl kill al", "tab"},
+				{"wait", "tab", "--text", "trl kill alpha"},
+			} {
+				if o := s.run(t, args...); o.status != 0 {
+					t.Fatalf("trl %q: %+v\n%s", args, o, s.run(t, "screen", "tab").stdout)
+				}
+			}
+		})
+	}
+}
+
 func TestCompletionOfCommands(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)

@@ -21,6 +21,7 @@ func TestManualPages(t *testing.T) {
 		"man1/trl-run.1":           "\n.B \\-\\-timeout ",
 		"man1/trl-dialogue-send.1": ".SH SYNOPSIS\n.B trl dialogue send ",
 		"man7/trl-exit-codes.7":    "\n  124     ",
+		"man7/trl-isolation.7":     "\n.SH DESCRIPTION\n.PP\nIsolation bounds ",
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !strings.Contains(string(text), want) {
