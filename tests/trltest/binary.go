@@ -57,7 +57,7 @@ var Static = sync.OnceValues(func() (string, error) {
 })
 
 var (
-	staticFlags    = []string{"-buildvcs=false", "-trimpath", "-ldflags=-s -w"}
+	staticFlags    = []string{"-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w"}
 	staticPrograms = []string{"./cmd/trl", "./cmd/trl-runner", "./cmd/trl-kube"}
 )
 

@@ -75,7 +75,7 @@ func (r *release) build() error {
 func (r *release) compile(root string, p platform, name string, more ...string) (string, error) {
 	path := filepath.Join(r.work, name+"-"+p.String())
 	fmt.Fprintf(os.Stderr, "release: %s\n", filepath.Base(path))
-	args := append([]string{"build", "-buildvcs=false", "-trimpath", "-o", path,
+	args := append([]string{"build", "-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-o", path,
 		"-ldflags", "-s -w -buildid= -X github.com/trl-dev/trl/internal/version.Version=" + r.version}, more...)
 	cmd := exec.Command("go", append(args, "./cmd/"+name)...)
 	cmd.Dir = root

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		os.Exit(runner.Main())
 	}
 	if self, err := os.Executable(); err == nil {
-		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(filepath.Dir(self), runners.Name), "github.com/trl-dev/trl/cmd/trl-runner")
+		build := exec.Command("go", "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", filepath.Join(filepath.Dir(self), runners.Name), "github.com/trl-dev/trl/cmd/trl-runner")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "trl-runner cannot be built, the tests are slower: %s\n%s", err, out)
