@@ -1,10 +1,11 @@
 #!/bin/sh
-# Builds the wheel and the npm package into build/sdk, installs each into an empty project, checks the
-# types of a program there with mypy --strict and tsc --strict, and runs it with bin/trl. sdk/test.sh
-# calls it, with what it has installed: python, node or both.
+# Builds the wheel and the npm package into build/sdk, twice, which must give the same bytes, installs each
+# into an empty project, checks the types of a program there with mypy --strict and tsc --strict, and runs
+# it with bin/trl. sdk/test.sh calls it, with what it has installed: python, node or both.
 set -eu
 cd "$(dirname "$0")/.."
 tree=$PWD out=$PWD/build/sdk
+[ $# -gt 0 ] || exit 0
 rm -rf "$out"
 mkdir -p "$out/run"
 
@@ -14,8 +15,6 @@ trap 'trl stop 2>/dev/null || true; rm -rf "$out/run"' EXIT
 
 wheel() {
 	echo "== wheel in an empty project"
-	build/python/bin/pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w "$out" sdk/python
-	rm -rf sdk/python/build
 	python3 -m venv --without-pip "$out/python"
 	build/python/bin/pip --python "$out/python/bin/python" install -q --disable-pip-version-check --no-index "$out"/trl_client-*.whl
 	cat >"$out/example.py" <<'PY'
@@ -39,8 +38,6 @@ PY
 
 npm_package() {
 	echo "== npm package in an empty project"
-	# sdk/test.sh has just built it.
-	(cd sdk/typescript && npm pack --silent --ignore-scripts --pack-destination "$out" >/dev/null)
 	mkdir "$out/node"
 	cd "$out/node"
 	echo '{"name": "empty", "private": true, "type": "module"}' >package.json
@@ -62,6 +59,11 @@ TS
 	cd "$tree"
 }
 
+sdk/build.sh "$out" "$@"
+sdk/build.sh "$out/again" "$@"
+for package in "$out/again"/*; do
+	cmp "$package" "$out/${package##*/}"
+done
 for kind in "$@"; do
 	case $kind in
 	python) wheel ;;

@@ -3,6 +3,7 @@
 # What cannot run here is said, not hidden.
 set -eu
 cd "$(dirname "$0")/.."
+. sdk/tools.sh
 export TRL_TEST_BIN="$PWD/bin/trl" TRL_TEST_AGENT="$PWD/build/fakeagent"
 CGO_ENABLED=0 go build -trimpath -o "$TRL_TEST_AGENT" ./tests/dialogue/fakeagent
 
@@ -13,17 +14,11 @@ if [ "$(uname)" = Linux ] && [ -z "${TRL_TEST_IMAGE:-}" ]; then
 	go build -o "$docker" ./tests/withdocker
 fi
 
-# npm_test DIRECTORY [PREFIX] installs what its lock file says, if that changed, and runs its tests, below the
-# program PREFIX if it is given.
+# npm_test DIRECTORY [PREFIX] runs its tests, below the program PREFIX if it is given.
 npm_test() {
 	echo "== npm test in $1"
-	(
-		cd "$1"
-		if ! [ node_modules/.package-lock.json -nt package-lock.json ]; then
-			npm ci --ignore-scripts --no-audit --no-fund --prefer-offline
-		fi
-		"${2:-env}" npm test
-	)
+	npm_install "$1"
+	(cd "$1" && "${2:-env}" npm test)
 }
 
 packages=
@@ -37,11 +32,7 @@ fi
 
 if python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
 	echo "== mypy and pytest in sdk/python"
-	if ! [ build/python/ready -nt sdk/python/requirements-dev.txt ]; then
-		python3 -m venv build/python
-		build/python/bin/pip install -q --disable-pip-version-check -r sdk/python/requirements-dev.txt
-		touch build/python/ready
-	fi
+	python_install
 	(cd sdk/python && ../../build/python/bin/mypy && "$docker" ../../build/python/bin/pytest -q)
 	packages="$packages python"
 else

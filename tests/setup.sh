@@ -37,6 +37,7 @@ runc     runc      -         sessions in a real Kubernetes
 ctr      containerd -        sessions in a real Kubernetes
 chromium chromium  -         the console in a browser
 rpm      rpm       -         the package for Red Hat
+ruby     ruby      ruby      the Homebrew formula
 perl     perl-base -         limits
 npm      npm       node      the TypeScript SDK, MCP with its TypeScript client, screens beside xterm.js
 TABLE

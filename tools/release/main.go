@@ -1,6 +1,7 @@
 // Command release makes everything that a release of TRL consists of, from the sources and without
-// a network: archives, packages for Debian and Red Hat, images, a Homebrew formula, lists of what is
-// inside (SBOM), and checksums. The same commit gives the same bytes. Run it with make release.
+// a network: archives, packages for Debian and Red Hat, images, the packages of the SDKs, a Homebrew
+// formula, lists of what is inside (SBOM), and checksums. The same commit gives the same bytes. Run it
+// with make release.
 package main
 
 import (
@@ -27,6 +28,7 @@ type release struct {
 	self     string    // the trl that runs on this machine
 	programs map[platform]programs
 	extras   []file // what accompanies the program: manual pages, completions, licence
+	sdks     bool   // whether the packages of the SDKs are made too; that takes Python and Node
 }
 
 // platform is one on which TRL runs.
@@ -56,6 +58,7 @@ func main() {
 	flag.StringVar(&r.version, "version", "", "the version")
 	only := flag.String("only", "", "one platform, such as linux/amd64, for trying it out")
 	flag.Parse()
+	r.sdks = *only == ""
 	if *only != "" {
 		platforms = slices.DeleteFunc(platforms, func(p platform) bool { return p.os+"/"+p.arch != *only })
 	}
@@ -110,7 +113,7 @@ func (r *release) pack() error {
 	if err := r.collect(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{r.archives, r.packages, r.images, r.boms, r.formula, r.installer, r.sums} {
+	for _, step := range []func() error{r.archives, r.packages, r.images, r.sdkPackages, r.boms, r.formula, r.installer, r.sums} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -176,6 +179,17 @@ func (r *release) extra(name, path string) error {
 // write makes a file of the release.
 func (r *release) write(name string, data []byte, mode os.FileMode) error {
 	return os.WriteFile(filepath.Join(r.out, name), data, mode)
+}
+
+// sdkPackages makes the wheel and the npm package.
+func (r *release) sdkPackages() error {
+	if !r.sdks {
+		return nil
+	}
+	if out, err := exec.Command(filepath.Join(r.root, "sdk", "build.sh"), r.out, "python", "node").CombinedOutput(); err != nil {
+		return fmt.Errorf("sdk/build.sh: %w: %s", err, out)
+	}
+	return nil
 }
 
 // installer copies the script that installs the archives.

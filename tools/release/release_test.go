@@ -86,18 +86,26 @@ func TestRelease(t *testing.T) {
 	t.Run("archive", func(t *testing.T) { archive(t, filepath.Join(out, name+".tar.gz"), name) })
 	t.Run("bom", func(t *testing.T) { bom(t, filepath.Join(out, name+".cdx.json")) })
 	t.Run("installer", func(t *testing.T) { installer(t, out, name) })
+	t.Run("formula", func(t *testing.T) { formula(t, out) })
 	if here.os != "linux" {
 		skip(t, "packages and images are for Linux")
 	}
 	t.Run("images", func(t *testing.T) { images(t, out) })
-	t.Run("deb", func(t *testing.T) {
-		next := newRelease(t, "0.2.0")
-		if err := next.makePackage(here, "deb", os.DevNull); err != nil {
-			t.Fatal(err)
-		}
-		deb(t, filepath.Join(out, name+".deb"), filepath.Join(next.out, next.name(here)+".deb"))
-	})
-	t.Run("rpm", func(t *testing.T) { rpm(t, filepath.Join(out, name+".rpm")) })
+	t.Run("docker", func(t *testing.T) { docker(t, out) })
+	next := newRelease(t, "0.2.0")
+	script := filepath.Join(t.TempDir(), "reload.sh")
+	if err := os.WriteFile(script, []byte(reload), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range managers {
+		t.Run(m.format, func(t *testing.T) {
+			if err := next.makePackage(here, m.format, script); err != nil {
+				t.Fatal(err)
+			}
+			clean(t, m, filepath.Join(out, name+"."+m.format), filepath.Join(next.out, next.name(here)+"."+m.format))
+		})
+	}
+	t.Run("header of the rpm", func(t *testing.T) { rpm(t, filepath.Join(out, name+".rpm")) })
 }
 
 func sameBytes(t *testing.T, one, other string) {
@@ -239,6 +247,51 @@ func installer(t *testing.T, out, name string) {
 	}
 }
 
+// formula loads the formula as Homebrew does, compares what it says for each platform with the archives,
+// installs the archive of this platform, and runs the test of the formula.
+func formula(t *testing.T, out string) {
+	if _, err := exec.LookPath("ruby"); err != nil {
+		skip(t, "ruby is not installed; the Homebrew formula is not tested")
+	}
+	path := filepath.Join(out, "trl.rb")
+	run(t, "ruby", "-c", path)
+	sums := string(read(t, filepath.Join(out, "SHA256SUMS")))
+	for _, p := range platforms {
+		got := run(t, "ruby", "testdata/brew.rb", path, p.os, p.arch, "info")
+		name := "trl_0.1.0_" + p.os + "_" + p.arch + ".tar.gz"
+		url, sum, _ := strings.Cut(strings.TrimSpace(got), " ")
+		if url != "https://github.com/trl-dev/trl/releases/download/v0.1.0/"+name {
+			t.Errorf("%s: the address is %s", p, url)
+		}
+		if p == here && !strings.Contains(sums, sum+"  "+name+"\n") {
+			t.Errorf("%s: the checksum %s is not in SHA256SUMS", p, sum)
+		}
+	}
+	cellar := t.TempDir()
+	run(t, "tar", "-xzf", filepath.Join(out, "trl_0.1.0_"+here.os+"_"+here.arch+".tar.gz"), "-C", cellar, "--strip-components", "1")
+	cmd := exec.Command("ruby", absolute(t, "testdata/brew.rb"), path, here.os, here.arch, "install")
+	home := t.TempDir()
+	cmd.Dir, cmd.Env = cellar, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + home, "PREFIX=" + filepath.Join(cellar, "prefix")}
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %s", err, text)
+	}
+	for _, name := range []string{"bin/trl", "share/man/man1/trl-run.1", "share/man/man7/trl-files.7", "etc/bash_completion.d/trl",
+		"share/zsh/site-functions/_trl", "share/fish/vendor_completions.d/trl.fish"} {
+		if len(read(t, filepath.Join(cellar, "prefix", name))) == 0 {
+			t.Errorf("%s is empty", name)
+		}
+	}
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // images follows every digest, and starts the programs in the file systems of the images.
 func images(t *testing.T, out string) {
 	for name, program := range map[string]string{"trl": "/usr/bin/trl", "trl-runner": "/trl-runner"} {
@@ -296,16 +349,71 @@ func images(t *testing.T, out string) {
 	}
 }
 
-// deb installs, runs, upgrades and removes the package in a directory that has nothing but busybox.
-func deb(t *testing.T, first, second string) {
-	dpkg, err := exec.LookPath("dpkg")
+// docker loads the images into an engine of its own, which has no network, and runs them.
+func docker(t *testing.T, out string) {
+	withdocker := filepath.Join(t.TempDir(), "withdocker")
+	run(t, "go", "-C", root, "build", "-o", withdocker, "./tests/withdocker")
+	got := run(t, withdocker, "sh", "-ec", `
+		if [ -z "${DOCKER_HOST:-}" ]; then echo no engine; exit; fi
+		docker load --quiet --input "$1/trl_0.1.0_oci.tar" >&2
+		docker load --quiet --input "$1/trl-runner_0.1.0_oci.tar" >&2
+		docker run --rm --network none ghcr.io/trl-dev/trl-runner:0.1.0 check
+		id=$(docker run -d --network none ghcr.io/trl-dev/trl:0.1.0 serve)
+		until docker exec "$id" trl --no-start call system.ping >&2; do
+			[ "$(docker inspect --format '{{.State.Running}}' "$id")" = true ]
+		done
+		docker exec "$id" trl --no-start call system.ping
+		docker rm --force "$id" >&2`, "sh", out)
+	if strings.Contains(got, "no engine") {
+		skip(t, "no Docker engine can be started here; the images are not run in one")
+	}
+	if !strings.Contains(got, `"arch":"`+here.arch+`"`) || !strings.Contains(got, `"uptime_s":`) {
+		t.Errorf("printed %q", got)
+	}
+}
+
+// manager installs and removes packages in a directory.
+type manager struct {
+	format          string
+	install, remove func(dir, path string) []string
+	version         func(dir string) []string // prints the installed version
+}
+
+var managers = []manager{
+	{
+		format: "deb",
+		install: func(dir, path string) []string {
+			return []string{"dpkg", "--root=" + dir, "--log=" + dir + "/dpkg.log", "--force-depends", "-i", path}
+		},
+		remove: func(dir, name string) []string {
+			return []string{"dpkg", "--root=" + dir, "--log=" + dir + "/dpkg.log", "--purge", name}
+		},
+		version: func(dir string) []string {
+			return []string{"dpkg-query", "--admindir=" + dir + "/var/lib/dpkg", "--show", "--showformat=${Version} ${db:Status-Status}", "trl"}
+		},
+	},
+	{
+		format: "rpm",
+		install: func(dir, path string) []string {
+			return []string{"rpm", "--root", dir, "--nosignature", "--nodeps", "-U", path}
+		},
+		remove: func(dir, name string) []string { return []string{"rpm", "--root", dir, "--nodeps", "-e", name} },
+		version: func(dir string) []string {
+			return []string{"rpm", "--root", dir, "-q", "--queryformat", "%{VERSION} installed", "trl"}
+		},
+	},
+}
+
+// clean installs, runs, upgrades and removes a package in a directory that has nothing but busybox.
+func clean(t *testing.T, m manager, first, second string) {
 	cache, _ := os.UserCacheDir()
 	busybox := filepath.Join(cache, "trl-test", "busybox-static", "bin", "busybox")
-	if _, missing := os.Stat(busybox); err != nil || os.Getuid() != 0 || missing != nil {
-		skip(t, "the deb is not installed here: it takes root, dpkg and busybox-static (tests/setup.sh)")
+	_, noManager := exec.LookPath(m.install("", "")[0])
+	if _, missing := os.Stat(busybox); noManager != nil || os.Getuid() != 0 || missing != nil {
+		skip(t, "the %s is not installed here: it takes root, %s and busybox-static (tests/setup.sh)", m.format, m.install("", "")[0])
 	}
 	dir := t.TempDir()
-	for _, d := range []string{"bin", "proc", "tmp", "root", "dev", "var/lib/dpkg/info", "var/lib/dpkg/updates"} {
+	for _, d := range []string{"bin", "proc", "tmp", "root", "dev", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/rpm"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -314,33 +422,44 @@ func deb(t *testing.T, first, second string) {
 		os.WriteFile(dir+"/var/lib/dpkg/status", nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	install := func(args ...string) string {
-		return run(t, dpkg, append([]string{"--root=" + dir, "--log=" + dir + "/dpkg.log", "--force-depends"}, args...)...)
-	}
+	do := func(argv []string) string { return run(t, argv[0], argv[1:]...) }
 	// A process namespace of its own: the daemon and its sessions end with it.
 	inside := func(script string) string {
 		return run(t, "unshare", "--mount", "--pid", "--fork", "sh", "-ec", `mount -t proc proc "$1/proc"; mount --bind /dev "$1/dev"
 			exec chroot "$1" /bin/busybox env -i HOME=/root PATH=/usr/bin:/bin /bin/sh -c "$2"`, "sh", dir, script)
 	}
-	install("-i", first)
+	do(m.install(dir, first))
 	if got := inside("trl run --shell sh 'echo hello'; trl stop 2>/dev/null"); !strings.HasPrefix(got, "hello\n") {
 		t.Errorf("printed %q", got)
 	}
-	for _, name := range []string{"share/man/man1/trl-run.1.gz", "share/doc/trl/copyright", "share/zsh/vendor-completions/_trl", "share/bash-completion/completions/trl"} {
+	names := []string{"share/man/man1/trl-run.1.gz", "share/doc/trl/LICENSE", "share/zsh/site-functions/_trl", "share/bash-completion/completions/trl"}
+	for _, name := range names {
+		if m.format == "deb" {
+			name = debianNames.Replace(name)
+		}
 		if info, err := os.Stat(filepath.Join(dir, "usr", name)); err != nil || info.Mode().Perm() != 0o644 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	t.Run("units", func(t *testing.T) { units(t, dir) })
-	install("-i", second)
-	if got := string(read(t, dir+"/var/lib/dpkg/status")); !strings.Contains(got, "\nVersion: 0.2.0\n") || !strings.Contains(got, "\nStatus: install ok installed\n") {
+	do(m.install(dir, second))
+	if got := do(m.version(dir)); got != "0.2.0 installed" {
 		t.Errorf("after the upgrade: %s", got)
 	}
 	if got := inside("trl --version"); !strings.HasPrefix(got, "trl ") {
 		t.Errorf("printed %q", got)
 	}
-	install("--purge", "trl")
-	left, err := filepath.Glob(dir + "/usr/*")
+	do(m.remove(dir, "trl"))
+	var left []string
+	err := filepath.WalkDir(dir+"/usr", func(path string, e os.DirEntry, err error) error {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err == nil && !e.IsDir() {
+			left = append(left, path)
+		}
+		return err
+	})
 	if err != nil || len(left) > 0 {
 		t.Errorf("left after removal: %v, %v", left, err)
 	}
