@@ -27,6 +27,9 @@ EMBED_all := trl-runner-linux-amd64 trl-runner-linux-arm64 trl-runner-darwin-arm
 EMBED_DIR := internal/runtimes/runners
 EMBEDDED  := $(patsubst %,$(EMBED_DIR)/%.gz,$(sort $(or $(EMBED_$(EMBED)),$(error EMBED is host or all))))
 MAX_RUNNER_BYTES := 5242880
+# What bin/trl consists of and does not embed the runner: compiled together with the runner of this
+# machine, it keeps all processors busy.
+BESIDE    := $(addprefix ./internal/,cli/attach cli/chat docs mcp runtimes/trl server service trace) github.com/moby/moby/client
 
 .DEFAULT_GOAL := help
 .PHONY: help build quick test check lint generate sdk web web-test web-shots web-bench bench compare fuzz install release clean FORCE
@@ -43,11 +46,17 @@ build: $(EMBEDDED) ## bin/trl (static) and bin/trl-runner; EMBED=all for places 
 	@mkdir -p bin && install -m 755 build/trl bin/trl
 	@cp build/trl-runner-$(PLATFORM) bin/trl-runner
 
+# The parts of a name such as trl-runner-linux-amd64.
+PROGRAM    = trl-$(word 2,$(subst -, ,$*))
+OS         = $(word 3,$(subst -, ,$*))
+ARCH       = $(word 4,$(subst -, ,$*))
+
 # Always asks the go command, which knows best whether anything changed. The
 # archive is replaced only when its content differs, so bin/trl is not relinked for nothing.
 $(EMBED_DIR)/%.gz: FORCE
 	@mkdir -p $(EMBED_DIR) build
-	GOOS=$(word 3,$(subst -, ,$*)) GOARCH=$(word 4,$(subst -, ,$*)) $(GOBUILD) -o build/$* ./cmd/trl-$(word 2,$(subst -, ,$*))
+	GOOS=$(OS) GOARCH=$(ARCH) $(GOBUILD) -tags grpcnotrace -o build/$(OS)-$(ARCH)/ ./cmd/$(PROGRAM) $(if $(filter $(PLATFORM),$(OS)-$(ARCH)),$(BESIDE))
+	@ln -f build/$(OS)-$(ARCH)/$(PROGRAM) build/$*
 	@# -9 takes three times as long for 0.7 % less; releases use it.
 	@gzip -6nc build/$* >build/$*.gz
 	@cmp -s build/$*.gz $@ || cp build/$*.gz $@
