@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"runtime"
 	"time"
 )
 
@@ -64,7 +63,7 @@ type descriptor struct {
 const oci = "application/vnd.oci.image."
 
 // image writes an OCI layout in a tar file, with an index of the architectures. `docker load` reads
-// its manifest.json, which has the image for this machine.
+// its manifest.json, which has a tag for each architecture.
 func (r *release) image(i image) error {
 	var files []file
 	blob := func(mediaType string, data []byte) descriptor {
@@ -120,12 +119,10 @@ func (r *release) image(i image) error {
 		}
 		manifest.Platform = map[string]string{"os": p.os, "architecture": p.arch}
 		manifests = append(manifests, manifest)
-		if p.arch == runtime.GOARCH {
-			loadable = []map[string]any{{
-				"Config": "blobs/sha256/" + config.Digest[len("sha256:"):], "RepoTags": []string{tag},
-				"Layers": []string{"blobs/sha256/" + layer.Digest[len("sha256:"):]},
-			}}
-		}
+		loadable = append(loadable, map[string]any{
+			"Config": "blobs/sha256/" + config.Digest[len("sha256:"):], "RepoTags": []string{tag + "-" + p.arch},
+			"Layers": []string{"blobs/sha256/" + layer.Digest[len("sha256:"):]},
+		})
 	}
 	index, err := object("index.v1+json", map[string]any{"schemaVersion": 2, "mediaType": oci + "index.v1+json", "manifests": manifests})
 	if err != nil {

@@ -357,13 +357,13 @@ func docker(t *testing.T, out string) {
 		if [ -z "${DOCKER_HOST:-}" ]; then echo no engine; exit; fi
 		docker load --quiet --input "$1/trl_0.1.0_oci.tar" >&2
 		docker load --quiet --input "$1/trl-runner_0.1.0_oci.tar" >&2
-		docker run --rm --network none ghcr.io/trl-dev/trl-runner:0.1.0 check
-		id=$(docker run -d --network none ghcr.io/trl-dev/trl:0.1.0 serve)
+		docker run --rm --network none ghcr.io/trl-dev/trl-runner:0.1.0-$2 check
+		id=$(docker run -d --network none ghcr.io/trl-dev/trl:0.1.0-$2 serve)
 		until docker exec "$id" trl --no-start call system.ping >&2; do
 			[ "$(docker inspect --format '{{.State.Running}}' "$id")" = true ]
 		done
 		docker exec "$id" trl --no-start call system.ping
-		docker rm --force "$id" >&2`, "sh", out)
+		docker rm --force "$id" >&2`, "sh", out, here.arch)
 	if strings.Contains(got, "no engine") {
 		skip(t, "no Docker engine can be started here; the images are not run in one")
 	}
