@@ -23,7 +23,7 @@ import (
 const (
 	// maxQueue bounds the records that wait to be written.
 	maxQueue = 8192
-	// maxRecent is how many records are kept in memory for subscribers.
+	// maxRecent is how many records are kept in memory for subscribers, at least; at most twice as many.
 	maxRecent = 1024
 	// startedAfter is how long a call runs before it is recorded as started.
 	startedAfter = time.Second

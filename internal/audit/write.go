@@ -97,7 +97,8 @@ func (l *Log) flush(now time.Time) bool {
 	l.lost -= lost
 	l.last = batch[len(batch)-1].Seq
 	l.recent = append(l.recent, batch...)
-	if n := len(l.recent) - maxRecent; n > 0 {
+	// Not at every batch: the copy would take longer than everything else here.
+	if n := len(l.recent) - maxRecent; n > maxRecent {
 		l.recent = append([]api.AuditRecord(nil), l.recent[n:]...)
 	}
 	close(l.changed)
