@@ -15,14 +15,14 @@ import (
 // The bounds of the events of the network, so that a program that tries many destinations cannot
 // push all other events out of the journal.
 const (
-	decisionWindow   = time.Second // in which equal decisions are one event
-	maxWindow        = time.Minute // to which the window grows while a program tries one destination after another
-	decisionsAtOnce  = 10          // different ones in a window; further ones are counted together
-	decisionsWaiting = 100         // events that wait for a daemon
+	decisionWindow   = time.Second // equal decisions within this window become one event
+	maxWindow        = time.Minute // the window grows up to this while a program tries one destination after another
+	decisionsAtOnce  = 10          // events of different decisions in a window; further decisions are counted together
+	decisionsWaiting = 100         // events that are kept until a daemon connects
 )
 
-// doorsKept is how many listeners stay open for what is left running after the process that the
-// runner started there has ended. Further ones close the oldest.
+// doorsKept is how many listeners stay open for processes that are left running in a network after the
+// process that the runner started there has ended. Each further listener closes the oldest.
 const doorsKept = 16
 
 // network is the proxy of a session whose network is allow, with its decisions. Its listeners are
@@ -33,10 +33,10 @@ type network struct {
 
 	mu     sync.Mutex
 	counts api.NetworkCounts         // guarded by mu
-	window map[link.NetworkEvent]int // guarded by mu; decisions since the window began, with those not reported
-	length time.Duration             // guarded by mu; of the window
-	unsent []link.NetworkEvent       // guarded by mu; waits for a daemon
-	doors  []*os.File                // guarded by mu; of networks whose first process has ended, oldest first
+	window map[link.NetworkEvent]int // guarded by mu; decisions since the window began, and how many of each are not reported yet
+	length time.Duration             // guarded by mu; how long the window lasts
+	unsent []link.NetworkEvent       // guarded by mu; events that wait for a daemon
+	doors  []*os.File                // guarded by mu; listeners of networks whose first process has ended, oldest first
 }
 
 // newNetwork makes the proxy of a session.
@@ -127,7 +127,7 @@ func (r *Runner) reportNetwork(n *network) {
 }
 
 // serve serves a listener in the network of a process. done is closed when the process has ended;
-// others may still be in its network.
+// other processes may still be in its network.
 func (n *network) serve(door *os.File, done <-chan struct{}) {
 	go func() { _ = n.proxy.Serve(door) }()
 	go func() {
@@ -150,9 +150,9 @@ func (n *network) listen() (port int, err error) {
 	return port, err
 }
 
-// variables returns the variables by which programs find the proxy, without those that the creator of the
-// session gave. An address of the loopback that is listed is that of the place, outside of the
-// session's network, so it is reached by the proxy too.
+// variables returns the variables by which programs find the proxy, except those that the creator of the
+// session set. A listed loopback address belongs to the place, outside of the session's network, so
+// programs must reach it through the proxy too.
 func (n *network) variables(address string, given map[string]string) (env []string) {
 	direct := "localhost,127.0.0.1,::1"
 	if n.rules.Loopback() {

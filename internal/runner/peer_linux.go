@@ -12,7 +12,7 @@ func accept(listener int) (int, error) {
 	return fd, err
 }
 
-// ownPeer reports whether the other end belongs to our user, or to root.
+// ownPeer reports whether the process at the other end runs as the user of the runner, or as root.
 func ownPeer(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	return err == nil && (cred.Uid == uint32(os.Getuid()) || cred.Uid == 0)

@@ -52,7 +52,8 @@ func (rec *recording) discard() {
 	rec.file.Close()
 }
 
-// readRecording is recording.
+// readRecording answers the call recording. The runner ends when the daemon has fetched the whole
+// recording of an ended session, and wants nothing else.
 func (r *Runner) readRecording(_ context.Context, q *link.Request[*link.RecordingParams, *link.RecordingResult]) error {
 	r.mu.Lock()
 	rec, p := r.recording, q.Params

@@ -28,16 +28,16 @@ func (r *Runner) knownRunLocked(runID string) (*Exec, error) {
 	return nil, api.Errorf(api.CodeExecNotFound, "exec %q: has run, and is no longer kept", id)
 }
 
-// keepRunLocked remembers the command of a request; an empty one for a request that must not
-// start any.
+// keepRunLocked remembers the command of a request. An empty execID marks a request that must not
+// start a command.
 func (r *Runner) keepRunLocked(runID, execID string) {
 	if runID != "" {
 		r.runs.Put(runID, execID)
 	}
 }
 
-// drop is exec.drop: it gives up the command of a request whose caller went away. The request
-// may still be on its way, on a link that broke; then it starts nothing.
+// drop answers the call exec.drop: it gives up the command of a request whose caller went away. The
+// request may still arrive, on a link that broke; it then starts nothing.
 func (r *Runner) drop(_ context.Context, p *link.DropParams) (*struct{}, error) {
 	r.mu.Lock()
 	e, err := r.knownRunLocked(p.RunID)
