@@ -10,7 +10,7 @@ import (
 // byteRange is one range of a Range header, as it was written.
 type byteRange struct {
 	first int64 // -1 when only the last bytes are asked for
-	last  int64 // inclusive; -1 for the end. Without first: how many
+	last  int64 // inclusive; -1 for the end. If first is -1: how many bytes
 }
 
 // parseRange reads a Range header (RFC 9110, 14.1). A range in other units than bytes must be
@@ -21,7 +21,7 @@ func parseRange(header string) (r byteRange, ok bool, cause *api.Error) {
 		return r, false, nil
 	}
 	if strings.Contains(spec, ",") {
-		return r, false, api.Errorf(api.CodeInvalidParams, "header Range: one range at a time")
+		return r, false, api.Errorf(api.CodeInvalidParams, "header Range: has several ranges; send one request for each")
 	}
 	bad := api.Errorf(api.CodeInvalidParams, "header Range: %q is not bytes=FIRST-LAST, bytes=FIRST- or bytes=-COUNT", shortened(header))
 	first, last, found := strings.Cut(strings.TrimSpace(spec), "-")

@@ -23,9 +23,9 @@ type exchange struct {
 	log  *slog.Logger
 	w    *reply
 	r    *http.Request
-	// ctx is that of the request, and knows the connection.
+	// ctx is the context of the request. It carries the connection and the caller.
 	ctx context.Context
-	// scope is that of the caller's token.
+	// scope is the scope of the caller's token.
 	scope  Scope
 	caller *api.Caller
 	only   *share // what the caller may see; nil for everything
@@ -41,7 +41,7 @@ type exchange struct {
 type endpoint struct {
 	allow string // the HTTP methods, with commas
 	need  Scope  // "" if no token is needed
-	// early says that it answers before the daemon is ready, too.
+	// early says that the endpoint also answers before the daemon is ready.
 	early bool
 	serve func(x *exchange)
 }
@@ -140,8 +140,8 @@ func (h *HTTP) handle(rw http.ResponseWriter, r *http.Request) {
 			x.log.Debug("http request", "verb", r.Method, "status", x.w.status, "duration", time.Since(begin))
 		}
 	}()
-	// net/http ends the context when the client goes while it waits for the answer. The
-	// connection is over then, but net/http does not say so before the handler returns.
+	// net/http ends the context when the client disconnects while it waits for the answer. The
+	// connection has ended then, but net/http reports that only after the handler returns.
 	stop := context.AfterFunc(r.Context(), func() { c.cancel(errClientGone) })
 	defer stop()
 	x.caller = &api.Caller{Transport: transportHTTP.String(), Address: c.peer()}
@@ -242,7 +242,7 @@ func (x *exchange) send(status int, contentType string, body []byte) {
 // fail answers with an error and the status of its code.
 func (x *exchange) fail(cause *api.Error) { x.refuse(statusOf(cause.Code), cause) }
 
-// refuse answers with an error and a status that no code stands for.
+// refuse answers with an error and a status of its own, for statuses that no code stands for.
 func (x *exchange) refuse(status int, cause *api.Error) {
 	x.http.server.counts.request(transportHTTP, x.method, cause)
 	if status == http.StatusServiceUnavailable {
@@ -250,7 +250,7 @@ func (x *exchange) refuse(status int, cause *api.Error) {
 	}
 	e := wire.NewEncoder()
 	defer e.Release()
-	if err := e.Value(failure{cause}); err != nil { // details that have no JSON
+	if err := e.Value(failure{cause}); err != nil { // details that cannot be encoded as JSON
 		_ = e.Value(failure{&api.Error{Code: cause.Code, Message: cause.Message}})
 	}
 	x.send(status, jsonType, e.Bytes())
@@ -270,7 +270,7 @@ func statusOf(code api.Code) int {
 	return http.StatusInternalServerError
 }
 
-// shuttingDown reports whether it is the daemon or its HTTP that ends, not the client.
+// shuttingDown reports whether the connection ends because the daemon or its HTTP server ends.
 func (x *exchange) shuttingDown() bool {
 	cause := context.Cause(x.conn.ctx)
 	return errors.Is(cause, ErrShutdown) || errors.Is(cause, errHTTPOff)
