@@ -24,9 +24,9 @@ type Config struct {
 
 // Runtime starts runners in the places of one driver. It is safe for concurrent use.
 //
-// Goroutines: one for each runner that is being killed, one for each session whose removal is still
-// to be carried out, one for each connection that was closed until its program has ended, and one
-// that sweeps. Close ends them and waits for them.
+// Goroutines: one for each runner that is being killed, one for each session that must still be
+// removed, one for each closed connection until its program has ended, and one that sweeps. Close
+// ends them and waits for them.
 type Runtime struct {
 	driver Driver
 	state  *state.Dir
@@ -45,8 +45,8 @@ type Runtime struct {
 
 // shared is a place with the sessions in it.
 type shared struct {
-	// turn is a semaphore: its one slot is taken while a session is removed from the place, and
-	// while another one is put beside it.
+	// turn is a semaphore of one slot, held while a session is removed from the place and while
+	// another session is put beside it.
 	turn  chan struct{}
 	users map[*runner]bool // guarded by Runtime.mu
 }
@@ -103,9 +103,9 @@ func (rt *Runtime) spawn(f func()) bool {
 
 // Recover returns the runners of earlier daemons without contacting their places. A runner that
 // died without a daemon is found dead when it is dialled. Removals that an earlier daemon could not
-// carry out are carried out in the background, and then strays are removed. Without a session of an
-// earlier daemon, no engine is asked for strays: the record of a session is written before its place
-// is made, and Prune asks all the same.
+// carry out are carried out in the background, and then strays are removed. If no earlier daemon left a
+// record, Recover does not look for strays: the record of a session is written before its place is
+// made. Prune looks for them in any case.
 func (rt *Runtime) Recover(ctx context.Context) ([]session.Runner, error) {
 	records, err := state.Records(rt.state, rt.Name(), func(rec record) error {
 		if len(rec.Site) == 0 {
@@ -121,7 +121,7 @@ func (rt *Runtime) Recover(ctx context.Context) ([]session.Runner, error) {
 	for _, rec := range records {
 		r := newRunner(rt, rec)
 		if len(rec.Site) == 0 {
-			r.forget() // no place was made, or it is a stray by its label
+			r.forget() // either no place was made, or the sweep finds it by its label
 			continue
 		}
 		if r.site, err = rt.driver.Restore(rec.Site); err != nil {
@@ -145,7 +145,7 @@ func (rt *Runtime) Recover(ctx context.Context) ([]session.Runner, error) {
 		if removed, err := rt.sweep(rt.ctx); err != nil && rt.ctx.Err() == nil {
 			rt.log.Warn("strays of an earlier daemon could not be looked for", "error", err)
 		} else if len(removed) > 0 {
-			rt.log.Info("removed what belonged to no session", "places", removed)
+			rt.log.Info("removed places that belonged to no session", "places", removed)
 		}
 	})
 	return alive, ctx.Err()
@@ -165,9 +165,9 @@ func (rt *Runtime) sweep(ctx context.Context) ([]string, error) {
 	})
 }
 
-// Prune carries out at once what is left to be removed: sessions that ended while their places
-// could not be reached, and places of this daemon that belong to no session. It returns the names of
-// what it removed, and those sessions whose places still cannot be reached.
+// Prune removes at once the sessions that ended while their places could not be reached, and the places
+// of this daemon that belong to no session. It returns the names of everything that it removed, and the
+// sessions whose places still cannot be reached.
 func (rt *Runtime) Prune(ctx context.Context) (removed, pending []string, err error) {
 	doomed := rt.doomed()
 	var all sync.WaitGroup
@@ -223,7 +223,7 @@ func (rt *Runtime) Finish(ctx context.Context, match func(session.About) bool) e
 	return nil
 }
 
-// join notes that a session is in a place.
+// join adds a session to the users of a place.
 func (rt *Runtime) join(siteID string, r *runner) *shared {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -237,7 +237,7 @@ func (rt *Runtime) join(siteID string, r *runner) *shared {
 	return s
 }
 
-// leave notes that a session is not in its place any more.
+// leave removes a session from the users of its place.
 func (rt *Runtime) leave(r *runner) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -270,7 +270,7 @@ func (s *shared) take(ctx context.Context) error {
 
 func (s *shared) give() { <-s.turn }
 
-// record is what a later daemon needs to find a runner, or to remove what is left of it.
+// record has the facts that a later daemon needs to find a runner, or to remove its remains.
 type record struct {
 	state.Record
 	// Owner is the session for which the place was made; its id is in the label of the place.

@@ -34,7 +34,7 @@ var reasons = []struct{ says, reason, advice string }{
 	{"UNKNOWN port", "closed", "the connection through the jump host or ProxyCommand failed; make sure that this works: ssh -o BatchMode=yes %s true"},
 }
 
-// unavailable makes the error of a connection that ssh could not open or has lost. Said is its stderr.
+// unavailable makes the error of a connection that ssh could not open or has lost; said is the stderr of ssh.
 func unavailable(destination, what, said string) *api.Error {
 	e := api.Errorf(api.CodeRuntimeUnavailable, "ssh %s: %s", destination, what)
 	e.Details = map[string]any{"destination": destination}

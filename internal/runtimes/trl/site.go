@@ -25,11 +25,11 @@ type record struct {
 	Arch   string `json:"arch,omitempty"`
 	// There is the place as the other daemon sees it; nil before the guest was started.
 	There *api.PlaceInfo `json:"there,omitempty"`
-	// Limits are those of the first session that its place there enforces.
+	// Limits are the limits of the first session that its place there enforces.
 	Limits []api.EnforcedLimit `json:"limits,omitempty"`
 }
 
-// site is another daemon, which has the runners of sessions. Nothing of it changes once Start returned.
+// site is another daemon, which has the runners of sessions. It does not change after Start has returned.
 type site struct {
 	driver *Driver
 	peer   *peer
@@ -64,7 +64,7 @@ func (s *site) Remove(context.Context) error { return nil }
 // Limits returns the limits of the session that its place there enforces.
 func (s *site) Limits() []api.EnforcedLimit { return s.rec.Limits }
 
-// Start starts the guest. The other daemon reports the one that it already has.
+// Start starts the guest. If the other daemon already has this guest, it reports that one.
 func (s *site) Start(ctx context.Context, spec session.Spec) (remote.Report, error) {
 	c, release, err := s.peer.client(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *site) Start(ctx context.Context, spec session.Spec) (remote.Report, err
 	}
 	guest, err := c.GuestStart(ctx, p)
 	if e := new(api.Error); p.Limits != nil && errors.As(err, &e) && e.Code == api.CodeInvalidParams && e.Details["field"] == "limits" {
-		p.Limits = nil // an older daemon, which does not know them: the runner says what it enforces itself
+		p.Limits = nil // an older daemon, which does not know limits: the runner reports what it enforces itself
 		guest, err = c.GuestStart(ctx, p)
 	}
 	if err != nil {
@@ -94,11 +94,11 @@ func (s *site) Start(ctx context.Context, spec session.Spec) (remote.Report, err
 	if spec.Beside == nil {
 		s.rec.There, s.rec.Limits = &guest.Place, guest.Limits
 	}
-	// The other daemon knows the process; here it only says that there is one.
+	// The other daemon knows the process id; 1 only says that there is a process.
 	return remote.Report{Dir: spec.SessionID, PID: 1}, nil
 }
 
-// refused makes an error about the place there one about the option that names it.
+// refused turns an error about the place there into one about the option that names the place.
 func (s *site) refused(err error) error {
 	var e *api.Error
 	if s.rec.Runtime == "" || !errors.As(err, &e) || e.Details["field"] != "runtime" {
@@ -123,7 +123,7 @@ func (s *site) Connect(ctx context.Context, sessionID string) (io.ReadWriteClose
 	return conn, nil
 }
 
-// ended makes an error of a guest that does not exist any more one of package remote.
+// ended turns the error of a guest that no longer exists into one of package remote.
 func (s *site) ended(err error) error {
 	var e *api.Error
 	if !errors.As(err, &e) {

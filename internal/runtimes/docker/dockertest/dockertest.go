@@ -85,7 +85,7 @@ func (c *child) end(sig syscall.Signal) {
 var shared struct {
 	sync.Mutex
 	engine *Engine
-	why    error // why there is none
+	why    error // why there is no engine
 }
 
 // Waits is the function of the goroutines that wait for the programs of an engine, for goleak.
@@ -141,7 +141,7 @@ func New(t *testing.T, flags ...string) *Engine {
 	return e
 }
 
-// Possible says why no engine can be started here.
+// Possible returns why no engine can be started here; nil if one can.
 func Possible() error {
 	if os.Getuid() != 0 {
 		return errors.New("dockerd needs root")
@@ -279,7 +279,7 @@ func (e *Engine) Stop() error {
 	return os.RemoveAll(e.dir)
 }
 
-// endContainers ends the containers that a dockerd has left that could not be started again.
+// endContainers ends the containers that are left behind by a dockerd that could not be started again.
 func (e *Engine) endContainers() {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {

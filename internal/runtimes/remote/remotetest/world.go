@@ -1,5 +1,5 @@
 // Package remotetest has a driver for tests alone. Its places are directories of this machine, its
-// programs are local processes, and its network can be slow, be cut and be gone.
+// programs are local processes, and its network can be slow, break connections and be down.
 package remotetest
 
 import (
@@ -31,8 +31,8 @@ type World struct {
 	mu        sync.Mutex
 	places    map[string]*place     // guarded by mu; by id
 	next      int                   // guarded by mu
-	gone      bool                  // guarded by mu; the network is
-	delay     time.Duration         // guarded by mu; of every start of a program
+	gone      bool                  // guarded by mu; the network is down
+	delay     time.Duration         // guarded by mu; before every start of a program
 	processes map[*program]struct{} // guarded by mu; those that are joined
 	argv      []string              // guarded by mu; all argument lists
 	cuts      int                   // guarded by mu
@@ -71,7 +71,7 @@ func (w *World) Cut() int {
 	return n
 }
 
-// Lose makes the network go, with all connections, until restore is called.
+// Lose takes the network down, with all connections, until restore is called.
 func (w *World) Lose() (restore func()) {
 	w.mu.Lock()
 	w.gone = true
@@ -118,7 +118,7 @@ func (w *World) Made() []string {
 	return ids
 }
 
-// Listing is everything that the engine shows to others.
+// Listing returns the argument lists of all programs, which the engine shows to others.
 func (w *World) Listing() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,7 +188,7 @@ func (w *World) remove(p *place) error {
 	return os.RemoveAll(p.dir)
 }
 
-// reach is the way to the engine.
+// reach takes as long as a way to the engine does. It fails while the network is down.
 func (w *World) reach(ctx context.Context) error {
 	w.mu.Lock()
 	gone, delay := w.gone, w.delay
