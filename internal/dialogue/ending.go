@@ -19,13 +19,13 @@ type endStep string
 
 const (
 	endNone       endStep = "none"       // the process runs
-	endAsked      endStep = "asked"      // its input ends, and it has the grace time to end on its own
-	endForced     endStep = "forced"     // it has no more time
-	endDestroying endStep = "destroying" // the dialogue destroys its session; it stays here if that fails
-	endDestroyed  endStep = "destroyed"  // the dialogue has destroyed its session
-	endVanished   endStep = "vanished"   // its session no longer exists, and the dialogue did not destroy it
-	endLeft       endStep = "left"       // it goes on for the next daemon; this one has released it
-	endOver       endStep = "over"       // the dialogue has recorded its end
+	endAsked      endStep = "asked"      // its stdin is closed, and the process has the grace time to end on its own
+	endForced     endStep = "forced"     // the grace time is over
+	endDestroying endStep = "destroying" // the dialogue destroys the session; the step stays if that fails
+	endDestroyed  endStep = "destroyed"  // the dialogue has destroyed the session
+	endVanished   endStep = "vanished"   // the session no longer exists, and the dialogue did not destroy it
+	endLeft       endStep = "left"       // the process goes on for the next daemon; this one has released it
+	endOver       endStep = "over"       // the dialogue has recorded the end of the process
 )
 
 var endMoves = map[endStep][]endStep{
@@ -35,14 +35,14 @@ var endMoves = map[endStep][]endStep{
 	endDestroying: {endDestroyed, endVanished, endLeft, endOver},
 	endDestroyed:  {endLeft, endOver},
 	endVanished:   {endLeft, endOver},
-	endLeft:       {endOver}, // its exit was already received
+	endLeft:       {endOver}, // the exit of the process was already received
 }
 
 func (s endStep) canBecome(next endStep) bool { return slices.Contains(endMoves[s], next) }
 
 func newEnding() ending { return ending{step: endNone, hurried: make(chan struct{})} }
 
-// to moves to the next step; nothing else writes it. Every step behind asked closes hurried.
+// to moves to the next step; nothing else writes the step. Every step after asked closes hurried.
 func (e *ending) to(next endStep) error {
 	if next == e.step {
 		return nil
@@ -83,7 +83,7 @@ func (e *ending) isLeft() bool { return e.step == endLeft }
 // its session no longer exists. A process that the next daemon takes over is not given up.
 func (e *ending) isGivenUp() bool { return (e.isRequested() || e.step == endVanished) && !e.isLeft() }
 
-// opening is whether the agent has answered for the first time. The dialogue's mu guards it.
+// opening says whether the agent has answered for the first time. The dialogue's mu guards it.
 type opening struct {
 	step openStep // written by to alone
 	why  string   // why the conversation could not be opened

@@ -116,7 +116,7 @@ func (l *inSession) recv(ctx context.Context) (piece, error) {
 		if session.IsUnreachable(err) && ctx.Err() == nil {
 			continue // the output waits in the runner
 		}
-		if err != nil { // its runner has ended
+		if err != nil { // the runner has ended
 			l.awaitEnd(ctx)
 			return piece{}, err
 		}
@@ -234,5 +234,5 @@ func (vanished) closeInput(context.Context) error            { return errVanishe
 func (vanished) cancel(context.Context) error                { return nil }
 func (vanished) kill(context.Context) error                  { return nil }
 func (vanished) reopen(context.Context) error                { return errVanished }
-func (vanished) endCause() string                            { return "its session was gone when the daemon started" }
+func (vanished) endCause() string                            { return "its session no longer existed when the daemon started" }
 func (vanished) lostSince() time.Time                        { return time.Time{} }
