@@ -47,9 +47,10 @@ func openScript(path string) (script, error) {
 	return script{file: f}, err
 }
 
-// create makes a file in the private directory, or empties it. A process of an isolated session that has
-// all files can put its own there: a link must not lead to a file that is hidden from the session, and a
-// FIFO must not block.
+// create makes a file in the private directory, or empties it. In an isolated session whose files are
+// all, a process can put a file of its own there. A link must not lead to a file that is hidden from the
+// session, hence O_NOFOLLOW; opening a FIFO must not block, hence O_NONBLOCK. script.put cannot write to
+// a FIFO, because WriteAt needs a regular file.
 func create(path string) (*os.File, error) {
 	const flags = os.O_RDWR | os.O_CREATE | os.O_TRUNC | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	f, err := os.OpenFile(path, flags, 0o600)
