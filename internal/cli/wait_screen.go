@@ -16,7 +16,7 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// screenWait has the conditions of `trl wait` that only a terminal has.
+// screenWait has the conditions of `trl wait` that are about the screen of a terminal.
 type screenWait struct {
 	text     string
 	since    uint64
@@ -126,7 +126,7 @@ func (f *cursorFlag) Set(text string) error {
 		*to = &n
 	}
 	if !ok || at.X == nil && at.Y == nil {
-		return errors.New("not a place such as 0,5")
+		return errors.New("not a position such as 0,5")
 	}
 	f.at = at
 	return nil

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// TokenPath is the file of the tokens for HTTP and gRPC, and whether it is made when it is missing.
+// TokenPath returns the file of the tokens for HTTP and gRPC, and whether the daemon makes it if it is
+// missing.
 func (c Config) TokenPath() (path string, own bool) {
 	if c.TokenFile != "" {
 		return c.TokenFile, false
@@ -45,7 +46,7 @@ func (c *Config) checkHTTP() error {
 }
 
 // checkAddress rejects an address on which the daemon cannot listen. It also rejects an empty
-// host: that would mean all interfaces of the machine, which must be said in words.
+// host: that would mean all interfaces of the machine, which a user must ask for explicitly.
 func checkAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	n, portErr := strconv.ParseUint(port, 10, 16)
@@ -68,8 +69,8 @@ func checkURL(text string) error {
 	return nil
 }
 
-// checkEndpoint rejects what is no URL of a collector. Traces have no values, so http is allowed; a URL
-// with a password would be printed by trl config.
+// checkEndpoint rejects a text that is not the URL of a collector. Traces have no values, so http is
+// allowed. A password is not, because trl config would print it.
 func checkEndpoint(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {

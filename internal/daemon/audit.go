@@ -31,7 +31,8 @@ func (d *daemon) closeAudit() {
 	}
 }
 
-// audited returns a service whose calls are recorded, with this caller where none is known.
+// audited returns a service whose calls are recorded. A call whose context has no caller is recorded
+// with the given one.
 func (d *daemon) audited(s api.Service, caller *api.Caller) api.Service {
 	if d.audit == nil {
 		return s

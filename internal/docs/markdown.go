@@ -30,7 +30,7 @@ type renderer struct {
 	out      strings.Builder
 	title    string // the first heading of level 1
 	sections []section
-	anchors  map[string]int // how often each was used
+	anchors  map[string]int // how often each anchor was used
 }
 
 // render returns a page in HTML. The texts of its sections are in r.sections afterwards.
@@ -41,7 +41,7 @@ func (r *renderer) render(text string) string {
 	return r.out.String()
 }
 
-// These are compiled at their first use: most commands show no document.
+// The patterns are compiled at their first use, because most commands show no document.
 var (
 	headingLine = pattern(`^(#{1,6}) +(.*?)(?: +#+)? *$`)
 	fenceLine   = pattern("^ {0,3}(```+|~~~+) *([A-Za-z0-9_+-]*) *$")

@@ -27,8 +27,8 @@ func (s *Session) Screen(ctx context.Context, p api.SessionScreenParams) (r api.
 	return r, err
 }
 
-// Await waits for something to happen in a terminal or program. The end of the session always
-// ends the wait; Await returns it only when the session has ended, unless the timeout comes first.
+// Await waits for something to happen in a terminal or program. The exit of the program always
+// ends the wait; Await then waits for the end of the session too, unless the timeout comes first.
 func (s *Session) Await(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
 	p.SessionID = s.id
 	patience, due := ctx, time.Time{}
@@ -84,7 +84,7 @@ func (s *Session) Resize(ctx context.Context, p api.SessionResizeParams) (api.Se
 	return r, nil
 }
 
-// wantSize decides whether the terminal gets another size.
+// wantSize notes the size that a caller asks for, and reports whether the terminal must be resized.
 func (s *Session) wantSize(p api.SessionResizeParams) (resize bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

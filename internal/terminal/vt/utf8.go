@@ -2,8 +2,8 @@ package vt
 
 import "unicode/utf8"
 
-// decode takes what begins with a byte above 0x7f. Bytes that are no UTF-8 are dropped, as are byte order marks; an unfinished
-// sequence at the end is kept for the next call.
+// decode processes the characters outside ASCII at the beginning of b and returns the rest. It drops bytes that are not
+// UTF-8 and byte order marks, and keeps an unfinished sequence at the end for the next call.
 func (t *Terminal) decode(b []byte) []byte {
 	p := &t.parser
 	for len(b) > 0 && b[0] >= 0x80 {
@@ -30,7 +30,7 @@ func (t *Terminal) decode(b []byte) []byte {
 	return b
 }
 
-// continueRune goes on with a sequence of which partial is the beginning.
+// continueRune completes the sequence whose beginning is in partial.
 func (t *Terminal) continueRune(b []byte) []byte {
 	p := &t.parser
 	for len(b) > 0 {
@@ -76,9 +76,9 @@ func badUTF8(b []byte) int {
 		return 0
 	}
 	if n < need {
-		return n // what follows is looked at again
+		return n // the next byte begins another sequence
 	}
-	return need // complete, but no character: too long a form, a surrogate, out of range
+	return need // complete, but not a character: an overlong form, a surrogate, or out of range
 }
 
 func appendRune(b []byte, r rune) []byte { return utf8.AppendRune(b, r) }
