@@ -15,10 +15,10 @@ import (
 	"github.com/trl-dev/trl/internal/place"
 )
 
-// Connect connects to the daemon at an address: the path of a unix socket, or a URL
-// such as http://127.0.0.1:7330 or grpc://127.0.0.1:7331, for which the token is found
-// as Token does. It returns when the daemon has answered. The empty address is
-// $TRL_SOCKET_PATH, else the daemon of this user; see DialUser.
+// Connect connects to the daemon at an address and returns when the daemon has answered. The address
+// is the path of a unix socket, or a URL such as http://127.0.0.1:7330 or grpc://127.0.0.1:7331, whose
+// token Token finds. The empty address stands for $TRL_SOCKET_PATH, or else for the daemon of this
+// user; see DialUser.
 func Connect(ctx context.Context, address string) (*Client, error) {
 	if address == "" {
 		address = os.Getenv("TRL_SOCKET_PATH")
@@ -36,9 +36,9 @@ func Connect(ctx context.Context, address string) (*Client, error) {
 	return DialURL(ctx, address, token)
 }
 
-// DialURL connects to the daemon at a URL of HTTP or gRPC and returns when it has
-// answered. For grpcs, $TRL_CA_FILE names the file to check its certificate against, and
-// $TRL_CLIENT_CERT and $TRL_CLIENT_KEY those of a certificate to show.
+// DialURL connects to the daemon at an HTTP or gRPC URL and returns when the daemon has answered. For
+// grpcs, $TRL_CA_FILE names the file to verify the daemon's certificate with, and $TRL_CLIENT_CERT and
+// $TRL_CLIENT_KEY name the files of the client's certificate.
 func DialURL(ctx context.Context, address, token string) (*Client, error) {
 	if IsGRPC(address) {
 		o := GRPCOptions{Token: token}
@@ -87,9 +87,9 @@ func DefaultStateDir() string {
 	return place.StateDir(os.Getenv)
 }
 
-// Token finds the token for the daemon at a URL: $TRL_AUTH_TOKEN; else, for one on this
-// machine, the best in its file of tokens, which by default is token in its state
-// directory. It is empty when there is none.
+// Token finds the token for the daemon at a URL: $TRL_AUTH_TOKEN; or else, for a daemon on this
+// machine, the best token of its token file, by default the file token in its state directory. It
+// returns "" if there is none.
 func Token(address, file string) (string, error) {
 	if token := os.Getenv("TRL_AUTH_TOKEN"); token != "" {
 		return token, nil
@@ -104,8 +104,8 @@ func Token(address, file string) (string, error) {
 	return token, err
 }
 
-// IsLocal reports whether an address is one of this machine: the path of a socket, or a
-// URL of the loopback.
+// IsLocal reports whether an address belongs to this machine: the path of a socket, or a URL with a
+// loopback address.
 func IsLocal(address string) bool {
 	if !IsURL(address) {
 		return true
@@ -118,7 +118,7 @@ func IsLocal(address string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ReadToken reads the best token of a file of tokens, which may be a token alone.
+// ReadToken reads the best token of a token file, which may consist of a token alone.
 func ReadToken(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -127,8 +127,8 @@ func ReadToken(file string) (string, error) {
 	return firstToken(string(text)), nil
 }
 
-// firstToken reads the lines of a file of tokens: TOKEN, full TOKEN, read TOKEN, or a
-// comment behind #. One that may do everything goes before one that may only read.
+// firstToken reads the lines of a token file: TOKEN, full TOKEN, read TOKEN, or a comment after #. It
+// prefers a token that may do everything to one that may only read.
 func firstToken(text string) string {
 	reading := ""
 	for line := range strings.Lines(text) {

@@ -6,7 +6,7 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// viewer is what the stream of session.attach goes on with after a loss.
+// viewer has the state with which a stream of session.attach continues after a loss.
 type viewer struct {
 	params api.SessionAttachParams
 
@@ -18,9 +18,9 @@ type viewer struct {
 	sent *api.TerminalSize // guarded by Stream.mu; the size that session.attach sent
 }
 
-// SessionAttach implements api.Service. The Stream is a *Stream. Attached again after a
-// loss, it goes on with the byte behind the last one it has returned, or with a snapshot
-// when that is too long ago; Seq counts on. A viewer that owned the size owns it again.
+// SessionAttach implements api.Service. The Stream is a *Stream. After a loss it continues with the
+// byte after the last one that it has returned, or with a snapshot if that byte is no longer kept;
+// Seq goes on counting. A viewer that owned the size owns it again.
 func (c *Client) SessionAttach(ctx context.Context, p api.SessionAttachParams) (api.Stream, error) {
 	s := c.newStream(ctx, "session.attach")
 	s.viewer = &viewer{params: p, next: p.FromOffset, size: p.Size, sent: p.Size}
@@ -28,12 +28,12 @@ func (c *Client) SessionAttach(ctx context.Context, p api.SessionAttachParams) (
 	return s.open(p, true)
 }
 
-// attachAgain is what to ask for after a loss.
+// attachAgain returns the parameters of session.attach after a loss.
 func (s *Stream) attachAgain() api.SessionAttachParams {
 	v := s.viewer
 	q := v.params
 	if s.start.SessionID != "" {
-		q.SessionID = s.start.SessionID // the name may be another's by then
+		q.SessionID = s.start.SessionID // another session may have the name by then
 	}
 	q.Snapshot, q.FromOffset = v.next == nil && q.Snapshot, v.next
 	s.mu.Lock()

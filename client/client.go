@@ -16,49 +16,50 @@ import (
 	"github.com/trl-dev/trl/internal/place"
 )
 
-// DefaultReconnectFor is how long a Client looks for a daemon that went away.
+// DefaultReconnectFor is how long a Client tries to reach a daemon again after a lost connection.
 const DefaultReconnectFor = 30 * time.Second
 
-// Client is a caller of one daemon. It is safe for concurrent use: calls do not wait
-// for each other, and neither for streams.
+// Client is a client of one daemon. It is safe for concurrent use: calls wait neither for each
+// other nor for streams.
 //
-// A daemon that is restarted is found again. Streams go on by themselves where they
-// were (see Stream). A call whose connection breaks is made again when that cannot do
-// anything twice: when it never left, when it only reads, and for exec.input and
-// session.input with a write_id. A command that is waited for is found again: ExecRun, ExecStart and ExecStream
-// give it a run_id, so that it runs once. Ephemeral sessions of a Client stay when it finds the daemon again.
-// Any other call answers RUNTIME_UNAVAILABLE and says that it is not known whether it was done.
+// A Client reconnects to a daemon that is restarted. Streams continue where they stopped (see
+// Stream). A call whose connection breaks is sent again if that cannot do anything twice: if the
+// request was never sent, if it only reads, or if it is exec.input or session.input with a
+// write_id. ExecRun, ExecStart and ExecStream give each command a run_id, so that a repeated
+// request finds the command instead of running it again. Ephemeral sessions of a Client survive if
+// it reconnects. Any other call returns RUNTIME_UNAVAILABLE, with a message that it is not known
+// whether the call took effect.
 //
-// A context bounds only the waiting for an answer. The wire has no way to take a
-// request back: a command whose ExecRun was given up goes on until it ends, is
-// cancelled with ExecCancel, or the Client is closed.
+// A context bounds only how long a call waits for its answer. The protocol cannot take a request
+// back: a command whose ExecRun was given up goes on until it ends, ExecCancel cancels it, or the
+// Client is closed.
 type Client struct {
-	// ReconnectFor is how long a daemon that cannot be reached is looked for, after each
-	// loss; 0 means not at all. It is set before the Client is used. Behind New and Spawn
-	// there is only one connection, and it means nothing.
+	// ReconnectFor is how long the Client tries to reconnect after each loss; 0 means not at all.
+	// Set it before the Client is used. It has no effect on a Client of New or Spawn, which has
+	// only one connection.
 	ReconnectFor time.Duration
-	// Revive, if set, may start the daemon again. A call or stream that looks for a daemon calls
-	// it every 2 s while no daemon listens on the socket; several callers may call it at once. Its error is
-	// returned when the daemon does not come back. It is set before the Client is used.
+	// Revive, if set, may start the daemon again. A call or stream that tries to reconnect calls it
+	// every 2 s while no daemon listens on the socket; several goroutines may call it at once. If the
+	// daemon stays away, its error is returned. Set it before the Client is used.
 	Revive func(context.Context) error
 	// Stopped, if set, reports that the daemon was stopped on purpose, so that no supervisor will
-	// start it: Revive is then called without the pause. It is set before the Client is used.
+	// start it: Revive is then called without the pause. Set it before the Client is used.
 	Stopped func() bool
 
 	way  way
-	done chan struct{} // closed when the Client is of no more use
+	done chan struct{} // closed when the Client can no longer be used
 
 	mu      sync.Mutex
 	closed  bool                 // guarded by mu
-	streams map[*Stream]struct{} // guarded by mu; those that have not ended
+	streams map[*Stream]struct{} // guarded by mu; streams that have not ended
 	noRunID atomic.Bool          // the daemon is older than run_id
-	owned   map[string]bool      // guarded by mu; ephemeral sessions by id, and whether one is being reclaimed
+	owned   map[string]bool      // guarded by mu; ephemeral sessions by id; true while one is being reclaimed
 }
 
 var _ api.Service = (*Client)(nil)
 
-// way is how a daemon is reached. Its methods try once; an error of type *lost says
-// that the daemon may be there again later.
+// way is a transport to a daemon. Its methods try once; an error of type *lost says that a later
+// attempt may reach the daemon.
 type way interface {
 	call(ctx context.Context, method string, params any) (json.RawMessage, error)
 	// open opens a stream, which ends with ctx.
@@ -96,9 +97,8 @@ func dialSocket(ctx context.Context, paths func() []string) (*Client, error) {
 	return c, nil
 }
 
-// New makes a Client that speaks the line protocol over rwc and owns it. Calls and
-// streams share it: a Stream whose consumer does not keep up holds up everything else
-// once its buffer is full.
+// New makes a Client that speaks the line protocol over rwc, which it owns. Calls and streams share
+// rwc: once the buffer of a Stream with a slow consumer is full, that Stream blocks everything else.
 func New(rwc io.ReadWriteCloser) *Client {
 	p := &pipe{}
 	c := newClient(p, 0)
@@ -106,7 +106,7 @@ func New(rwc io.ReadWriteCloser) *Client {
 	return c
 }
 
-// Done is closed when the Client is of no more use: it was closed, or it has lost the only
+// Done is closed when the Client can no longer be used: it was closed, or it has lost the only
 // connection that it can have.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
@@ -133,11 +133,12 @@ func (c *Client) Close() error {
 	return c.way.close()
 }
 
-// PeerPID is the process id of the daemon, where it is known: behind a unix socket,
-// and of one that Spawn started.
+// PeerPID returns the process id of the daemon, if it is known: for a unix socket, and for a daemon
+// that Spawn started.
 func (c *Client) PeerPID() (int, bool) { return c.way.peer() }
 
-// Socket is the path of the unix socket that the Client is connected to; "" for other ways.
+// Socket returns the path of the unix socket that the Client is connected to; "" for other
+// transports.
 func (c *Client) Socket() string {
 	s, ok := c.way.(*socket)
 	if !ok {
@@ -151,8 +152,8 @@ func (c *Client) Socket() string {
 	return s.shared.rwc.(net.Conn).RemoteAddr().String()
 }
 
-// Call calls a method by its name and returns the answer's data as it came. Nil
-// params are none. What a streaming method pushes is not delivered.
+// Call calls a method by its name and returns the data of the answer undecoded. If params is nil,
+// the method gets no parameters. Pushes of a streaming method are dropped.
 func (c *Client) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if params == nil {
 		params = json.RawMessage("null")
@@ -160,7 +161,7 @@ func (c *Client) Call(ctx context.Context, method string, params json.RawMessage
 	return c.call(ctx, method, params)
 }
 
-// call makes a call, again where that is harmless.
+// call makes a call, and repeats it after a loss if that is harmless.
 func (c *Client) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	o := c.outage()
 	for {
@@ -172,8 +173,8 @@ func (c *Client) call(ctx context.Context, method string, params any) (json.RawM
 		if !retry(err, harmless(method, params)) || isCommand(method) && api.SessionsEnded(err) {
 			return nil, uncertain(err, method)
 		}
-		// A daemon that was stopped has ended its sessions, so nothing is left to own. The next one is
-		// for the next request of the user.
+		// A daemon that was stopped has ended its sessions, so there is nothing left to own. Only the
+		// next request of the user may start another daemon.
 		if method == "session.own" && c.Stopped != nil && isAbsent(err) && c.Stopped() {
 			return nil, unwrapLost(err)
 		}
@@ -184,7 +185,7 @@ func (c *Client) call(ctx context.Context, method string, params any) (json.RawM
 	}
 }
 
-// isCommand reports whether a method waits for what happens in a session.
+// isCommand reports whether a method runs a command in a session.
 func isCommand(method string) bool { return method == "exec.run" || method == "exec.start" }
 
 // harmless reports whether a request may be sent twice.
@@ -192,7 +193,7 @@ func harmless(method string, params any) bool {
 	if m, ok := api.FindMethod(method); ok && m.Access == api.AccessRead || method == "session.own" {
 		return true
 	}
-	switch p := params.(type) { // an id makes it be done once
+	switch p := params.(type) { // with an id, the daemon does the work once
 	case api.ExecInputParams:
 		return p.WriteID != ""
 	case api.ExecParams:

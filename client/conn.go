@@ -15,40 +15,40 @@ import (
 )
 
 const (
-	// maxAnswer bounds one line of a daemon.
+	// maxAnswer is the maximum length of a line from the daemon.
 	maxAnswer = 1 << 30
-	// keepBuffer is how large the read buffer stays between lines.
+	// keepBuffer is the size up to which the read buffer is kept between lines.
 	keepBuffer = 256 << 10
-	// maxUnsent is how much may wait to be sent before a call waits with it.
+	// maxUnsent is how many bytes may wait to be sent before further calls wait, too.
 	maxUnsent = 1 << 20
-	// lastWords is how long a daemon that does not listen any more may still speak.
+	// lastWords is how long the client still reads from a daemon that no longer reads.
 	lastWords = time.Second
 )
 
-// conn is one connection with the line protocol, shared by calls and, where there is
-// no other, by streams. It is safe for concurrent use.
+// conn is one connection with the line protocol. Calls share it, and streams too if they cannot have
+// connections of their own. It is safe for concurrent use.
 //
-// Goroutines: one that reads, and the writer's; both end with the connection.
+// Goroutines: one that reads, and that of the writer; both end with the connection.
 type conn struct {
 	rwc      io.ReadWriteCloser
 	writer   *wire.Writer
 	ended    func()
 	done     chan struct{} // closed when the connection has ended
 	read     chan struct{} // closed when the reader has ended
-	takesRaw atomic.Bool   // the daemon takes bytes behind requests
+	takesRaw atomic.Bool   // the daemon accepts raw bytes after requests
 
 	mu      sync.Mutex
 	nextID  uint64             // guarded by mu
 	calls   map[uint64]*call   // guarded by mu; requests that wait for their answer
 	streams map[string]*pushes // guarded by mu; by stream id
-	refusal *api.Error         // guarded by mu; what the daemon said to the connection as a whole
+	refusal *api.Error         // guarded by mu; an error of the daemon for the connection as a whole
 	err     *api.Error         // guarded by mu; set when done closes
 }
 
 // call is a request that waits. The reader puts the answer into it once.
 type call struct {
 	answer chan answer
-	stream *pushes // registered with the answer, before any push behind it is read
+	stream *pushes // registered with the answer, before the first push is read
 }
 
 type answer struct {
@@ -56,7 +56,8 @@ type answer struct {
 	err  *api.Error
 }
 
-// newConn speaks over rwc and owns it. At the end it calls ended, which may be nil.
+// newConn makes a connection over rwc, which it owns. When the connection ends, it calls ended,
+// which may be nil.
 func newConn(rwc io.ReadWriteCloser, ended func()) *conn {
 	c := &conn{
 		rwc: rwc, ended: ended, done: make(chan struct{}), read: make(chan struct{}),
@@ -81,13 +82,13 @@ func (c *conn) alive() bool {
 
 func (c *conn) close() {
 	c.fail(errClosed)
-	if _, ok := c.rwc.(net.Conn); ok { // where closing is sure to end a read
+	if _, ok := c.rwc.(net.Conn); ok { // closing a net.Conn is sure to end a read
 		<-c.read
 		c.writer.Wait()
 	}
 }
 
-// fail ends the connection for the given reason. Only the first one counts.
+// fail ends the connection for the given reason. Only the first reason counts.
 func (c *conn) fail(cause *api.Error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -106,8 +107,8 @@ func (c *conn) fail(cause *api.Error) {
 	}
 }
 
-// writeFailed ends the connection when it cannot be written any more. What the
-// daemon said before it went away, perhaps why, is read first.
+// writeFailed ends the connection when it can no longer be written. The client first reads the last
+// messages of the daemon, which may say why.
 func (c *conn) writeFailed(cause error) {
 	nc, ok := c.rwc.(net.Conn)
 	switch {
@@ -129,7 +130,7 @@ func (c *conn) failure(sent bool) error {
 	return &lost{cause: err, sent: sent && !refused}
 }
 
-// call makes a call. The answer to one with a stream begins that.
+// call makes a call. If stream is not nil, the answer opens it.
 func (c *conn) call(ctx context.Context, method string, params any, stream *pushes) (json.RawMessage, error) {
 	waiting := &call{answer: make(chan answer, 1), stream: stream}
 	c.mu.Lock()
@@ -169,8 +170,8 @@ func (a answer) result() (json.RawMessage, error) {
 	return a.data, nil
 }
 
-// send sends a request, unless the connection cannot be written any more. That is no
-// error here: the reader finds out why, and ends the connection.
+// send sends a request. If the connection can no longer be written, it reports false and no error:
+// the reader finds out why, and ends the connection.
 func (c *conn) send(ctx context.Context, id uint64, method string, params any, stream bool) (sent bool, err error) {
 	if c.writer.WaitRoom(ctx, maxUnsent) != nil && ctx.Err() != nil {
 		return false, ctx.Err()
@@ -185,8 +186,8 @@ func (c *conn) send(ctx context.Context, id uint64, method string, params any, s
 	return c.writer.SendWith(e.Bytes(), body) == nil, nil
 }
 
-// encode writes a request and returns the bytes that follow it. The first input goes as JSON,
-// because only its answer says whether the daemon takes bytes.
+// encode writes a request and returns the bytes that follow it. The first input is sent as JSON,
+// because only its answer says whether the daemon accepts raw bytes.
 func (c *conn) encode(e *wire.Encoder, id uint64, method string, params any, stream bool) (body []byte, err error) {
 	in, ok := params.(api.ExecInputParams)
 	switch {

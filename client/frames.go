@@ -15,8 +15,8 @@ import (
 	"github.com/trl-dev/trl/internal/wire"
 )
 
-// frames is a stream of pushes that has a call of gRPC to itself. Recv is used by one
-// goroutine at a time; Close may be called at any time, and ends a Recv.
+// frames is a stream of pushes with a gRPC call of its own. Only one goroutine at a time may call
+// Recv; Close may be called at any time, and ends a Recv.
 type frames struct {
 	link   *link
 	ctx    context.Context
@@ -25,7 +25,7 @@ type frames struct {
 	start  api.StreamStart
 }
 
-// ask makes a call of gRPC with one request, a line, and reads its answer.
+// ask makes a gRPC call with one request, a line, and reads its answer.
 func (l *link) ask(ctx context.Context, line []byte) (*frames, wire.Message, error) {
 	f := &frames{link: l}
 	f.ctx, f.end = context.WithCancel(ctx)
@@ -35,7 +35,7 @@ func (l *link) ask(ctx context.Context, line []byte) (*frames, wire.Message, err
 		return nil, wire.Message{}, l.failed(ctx, err, false)
 	}
 	message, raw := wire.SplitRequest(bytes.TrimSuffix(line, []byte("\n")))
-	_ = f.stream.Send(&rpc.Frame{Message: message, Raw: raw}) // why not, says what is received
+	_ = f.stream.Send(&rpc.Frame{Message: message, Raw: raw}) // if this fails, receiving returns the reason
 	answer, err := f.stream.Recv()
 	if err != nil {
 		_ = f.Close()
@@ -54,14 +54,14 @@ func (l *link) ask(ctx context.Context, line []byte) (*frames, wire.Message, err
 	return f, m, nil
 }
 
-// failed explains the end of a call of gRPC. sent says that the request had been sent.
+// failed explains the end of a gRPC call. sent says that the request had been sent.
 func (l *link) failed(ctx context.Context, err error, sent bool) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if e, ok := rpc.FromStatus(err); ok {
 		if passes(e) {
-			return &lost{cause: e} // said before anything was read
+			return &lost{cause: e} // the daemon sent this before it read anything
 		}
 		return e
 	}
@@ -74,7 +74,7 @@ func (l *link) failed(ctx context.Context, err error, sent bool) error {
 	return &lost{cause: connectionLost(l.reason(err)), sent: sent}
 }
 
-// notTRL is the error of a server that does not know what is asked of it, else nil.
+// notTRL returns the error of a server that does not know the TRL service; nil for other errors.
 func notTRL(url string, err error) error {
 	if status.Code(err) != codes.Unimplemented {
 		return nil
@@ -82,7 +82,7 @@ func notTRL(url string, err error) error {
 	return api.Errorf(api.CodeInternal, "daemon at %s: %s: there may be no daemon behind it", url, status.Convert(err).Message())
 }
 
-// reason is why the connection is lost, in the words of the system if possible.
+// reason returns why the connection was lost, with the error of the system if there is one.
 func (l *link) reason(err error) error {
 	if known := l.nc.failure(); known != nil {
 		return known
@@ -96,11 +96,11 @@ func (l *link) reason(err error) error {
 // Start is the immediate answer.
 func (f *frames) Start() api.StreamStart { return f.start }
 
-// Recv returns the next push. The last one is known by its type; an end before it is
-// the loss of the connection.
+// Recv returns the next push. The type of a push says whether it is the last; if the stream ends
+// without one, the connection was lost.
 func (f *frames) Recv() (api.StreamEvent, error) { return withText(f.RecvBytes()) }
 
-// RecvBytes is Recv, but output is beside the push.
+// RecvBytes is Recv, but returns output as bytes instead of in the push.
 func (f *frames) RecvBytes() (api.StreamEvent, []byte, error) {
 	for {
 		frame, err := f.stream.Recv()
@@ -112,7 +112,7 @@ func (f *frames) RecvBytes() (api.StreamEvent, []byte, error) {
 			return api.StreamEvent{}, nil, &lost{cause: connectionLost(err), sent: true}
 		}
 		if m.Event == nil {
-			continue // something newer than this client
+			continue // a message that is newer than this client
 		}
 		if m.Event.Type == api.EventError {
 			return api.StreamEvent{}, nil, brokeOff(m.Event)
@@ -121,25 +121,26 @@ func (f *frames) RecvBytes() (api.StreamEvent, []byte, error) {
 	}
 }
 
-// Close gives the stream up.
+// Close closes the stream.
 func (f *frames) Close() error {
 	f.end()
 	return nil
 }
 
-// frameLines makes a connection with lines of a call of gRPC, for calls. Reading and
-// writing are each done by one goroutine at a time; Close may come from any.
+// frameLines presents a gRPC call as a connection with lines, for calls. Only one goroutine at a time
+// may read, and one write; any goroutine may call Close.
 type frameLines struct {
 	link   *link
 	stream grpc.BidiStreamingClient[rpc.Frame, rpc.Frame]
-	line   []byte     // rest of what is being read
-	ended  error      // what Read returns behind it
-	part   []byte     // of a line whose end has not been written
-	body   *rpc.Frame // whose bytes have not all been written
-	need   int        // how many of them
+	line   []byte     // the rest of the line that is being read
+	ended  error      // what Read returns after line
+	part   []byte     // the beginning of a line whose end has not been written yet
+	body   *rpc.Frame // a frame whose raw bytes have not all been written yet
+	need   int        // how many of them are missing
 }
 
-// Read reads the frames as lines. What the daemon said to the call as a whole is the last.
+// Read reads the frames as lines. The last line is the daemon's error for the call as a whole, if
+// there is one.
 func (s *frameLines) Read(p []byte) (int, error) {
 	for len(s.line) == 0 {
 		if s.ended != nil {
@@ -169,7 +170,7 @@ func (s *frameLines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write sends each line in a frame, with the bytes behind it. Both may come in several pieces.
+// Write sends each line in a frame, with the raw bytes after it. Both may come in several pieces.
 // If the connection can no longer send, the reading side reports the cause.
 func (s *frameLines) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {

@@ -31,26 +31,26 @@ const aloneBytes = 1 << 20
 
 // GRPCOptions says how a daemon is reached over gRPC. Zero values stand for the defaults.
 type GRPCOptions struct {
-	// Token is shown to the daemon, if there is one. Beyond this machine it needs grpcs.
+	// Token authenticates the client, if it is not empty. To another machine it needs grpcs.
 	Token string
-	// CAFile has the certificates, in PEM, that the daemon's is checked against, in place
-	// of those of the system.
+	// CAFile has the certificates, in PEM, to verify the daemon's certificate with, instead of those
+	// of the system.
 	CAFile string
-	// CertFile and KeyFile are the certificate that is shown to the daemon, in PEM.
+	// CertFile and KeyFile are the client's certificate and its key, in PEM.
 	CertFile, KeyFile string
-	// ServerName is the name in the daemon's certificate, if it is not that in the address.
+	// ServerName is the name in the daemon's certificate, if it differs from the address.
 	ServerName string
-	// KeepAlive is how long nothing may come before the daemon is asked for a sign of life,
-	// KeepAliveTimeout how long that may take before the connection counts as lost.
+	// KeepAlive is how long the daemon may be silent before the client pings it, and
+	// KeepAliveTimeout how long the answer may take before the connection counts as lost.
 	KeepAlive, KeepAliveTimeout time.Duration
 	// ConnectTimeout bounds each attempt to connect.
 	ConnectTimeout time.Duration
 }
 
 // DialGRPC connects to the daemon at an address such as grpc://127.0.0.1:7331, or
-// grpcs://box.example:7331 for TLS, and returns when it has answered. Calls share one
-// call of gRPC, each stream has its own; all of them share one TCP connection, which is
-// watched (see GRPCOptions.KeepAlive) and made anew when it is lost.
+// grpcs://box.example:7331 for TLS, and returns when the daemon has answered. Calls share one
+// gRPC call, and each stream has its own; all of them share one TCP connection, which the Client
+// watches (see GRPCOptions.KeepAlive) and replaces when it is lost.
 func DialGRPC(ctx context.Context, address string, o GRPCOptions) (*Client, error) {
 	w, err := newRemote(address, o)
 	if err != nil {
@@ -71,7 +71,7 @@ func IsGRPC(address string) bool {
 	return strings.HasPrefix(address, "grpc://") || strings.HasPrefix(address, "grpcs://")
 }
 
-// remote is the way of DialGRPC. It is safe for concurrent use.
+// remote is the transport of DialGRPC. It is safe for concurrent use.
 type remote struct {
 	labelled
 	url     string // as it was given, for messages
@@ -143,7 +143,7 @@ func (o GRPCOptions) tlsConfig(host string) (*tls.Config, error) {
 	return c, nil
 }
 
-// connection returns the link that is there, or makes one.
+// connection returns the link, and makes one if there is none.
 func (w *remote) connection(ctx context.Context) (*link, error) {
 	if l, err := w.living(); l != nil || err != nil {
 		return l, err
@@ -244,8 +244,8 @@ func (w *remote) close() error {
 	return nil
 }
 
-// unreachable explains why there is no connection. What does not pass by itself is not a
-// loss: a certificate that one of the two does not trust.
+// unreachable explains why there is no connection. A certificate that one side does not trust is not
+// a loss, because another attempt would fail as well.
 func (w *remote) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -260,13 +260,13 @@ func (w *remote) unreachable(ctx context.Context, err error) error {
 	return &lost{cause: fmt.Errorf("%w: %w", api.Errorf(api.CodeRuntimeUnavailable, "daemon at %s", w.url), err)}
 }
 
-// refusedByTLS is the error of a handshake that will not go better the next time, else nil.
+// refusedByTLS returns the error of a handshake that would fail again; nil for other errors.
 func refusedByTLS(url string, err error) error {
 	var untrusted *tls.CertificateVerificationError
 	if errors.As(err, &untrusted) {
 		return fmt.Errorf("%w: %w", api.Errorf(api.CodeAuthFailed, "daemon at %s: is not trusted", url), err)
 	}
-	// An alert of the other side. With TLS 1.3 it comes behind the handshake.
+	// An alert of the other side. With TLS 1.3 it comes after the handshake.
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" {
 		return api.Errorf(api.CodeAuthFailed, "daemon at %s: refused the certificate: %s", url, err)

@@ -18,8 +18,8 @@ import (
 	"github.com/trl-dev/trl/internal/wire"
 )
 
-// silence is how long nothing may come on a stream over HTTP, where a daemon sends a
-// sign of life every 15 s, before the connection counts as lost.
+// silence is how long a stream over HTTP may be silent before its connection counts as lost. The
+// daemon sends a sign of life every 15 s.
 const silence = 50 * time.Second
 
 // maxIdleConns is how many connections are kept for the next calls.
@@ -35,12 +35,12 @@ type web struct {
 	end    context.CancelFunc
 }
 
-// DialHTTP makes a Client of the daemon at a URL such as http://127.0.0.1:7330. It
+// DialHTTP makes a Client for the daemon at a URL such as http://127.0.0.1:7330. It
 // connects with the first call. Certificates are checked against those of the system,
 // or of $SSL_CERT_FILE.
 //
-// To give up a call ends its connection here, and with that a command that is not
-// detached. An ephemeral session must not be made this way: connections come and go.
+// Giving up a call ends its connection, and with it a command that is not detached. Do not create
+// ephemeral sessions over HTTP, where connections come and go.
 func DialHTTP(address, token string) (*Client, error) {
 	u, err := parseURL(address)
 	if err != nil {
@@ -71,7 +71,7 @@ func parseURL(address string) (*url.URL, error) {
 	case !isHTTP(address) || u.Host == "":
 		return nil, api.Errorf(api.CodeInvalidParams, "address %q: not a URL such as http://127.0.0.1:7330", address)
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil:
-		return nil, api.Errorf(api.CodeInvalidParams, "address %q: only a scheme and a host are taken", address)
+		return nil, api.Errorf(api.CodeInvalidParams, "address %q: must have only a scheme, a host and a port", address)
 	}
 	return u, nil
 }
@@ -148,7 +148,7 @@ func (w *web) call(ctx context.Context, method string, params any) (json.RawMess
 	if resp.StatusCode != http.StatusOK {
 		return nil, w.refused(resp.StatusCode, body)
 	}
-	// An answer that takes long begins before it is known to be an error.
+	// The header of an answer that takes long is sent before its outcome is known.
 	if e, ok := onlyError(body); ok {
 		return nil, e
 	}
@@ -221,12 +221,12 @@ func (w *web) failed(ctx context.Context, err error) error {
 	return &lost{cause: cause, sent: !unsent}
 }
 
-// refused is the error that an answer with that status carries.
+// refused returns the error of an answer with that status.
 func (w *web) refused(status int, body []byte) error {
 	if e, ok := onlyError(body); ok {
 		return e
 	}
-	// Not the words of a daemon.
+	// The answer is not from a daemon.
 	e := api.Errorf(api.CodeInternal, "daemon at %s: HTTP status %d: there may be no daemon behind it", w.base, status)
 	if status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout {
 		e.Code = api.CodeRuntimeUnavailable
@@ -253,7 +253,7 @@ func (w *web) close() error {
 	return nil
 }
 
-// watched is the body of an answer that does not end. It is closed when nothing comes.
+// watched is the body of an answer that does not end. It is closed when the daemon is silent too long.
 type watched struct {
 	body  io.ReadCloser
 	end   func()
@@ -265,7 +265,7 @@ func newWatched(body io.ReadCloser, end func()) *watched {
 }
 
 func (b *watched) Read(p []byte) (int, error) {
-	// A consumer that sleeps is not the silence of the daemon.
+	// The time between two reads is the consumer's, not silence of the daemon.
 	b.timer.Reset(silence)
 	n, err := b.body.Read(p)
 	b.timer.Stop()

@@ -9,15 +9,15 @@ import (
 	"github.com/trl-dev/trl/internal/wire"
 )
 
-// lines is a stream that has a connection to itself: pushes are read from it when they
-// are asked for, and what is not asked for stays with the daemon. Recv is used by one
-// goroutine at a time; Close may be called at any time, and ends a Recv.
+// lines is a stream with a connection of its own. It reads a push only when the consumer asks for
+// one; the other pushes stay with the daemon. Only one goroutine at a time may call Recv; Close may
+// be called at any time, and ends a Recv.
 type lines struct {
 	src    io.ReadCloser
 	reader *wire.Reader
 	start  api.StreamStart
-	body   []byte      // of the last push, used again for the next
-	stop   func() bool // ends the watching of the context
+	body   []byte      // output of the last push, reused for the next
+	stop   func() bool // stops watching the context
 }
 
 // newLines reads from src, which it owns, until ctx ends.
@@ -31,11 +31,11 @@ func newLines(ctx context.Context, src io.ReadCloser) *lines {
 // Start is the immediate answer.
 func (l *lines) Start() api.StreamStart { return l.start }
 
-// Recv returns the next push. The last one is known by its type; an end before it is
-// the loss of the connection.
+// Recv returns the next push. The type of a push says whether it is the last; if the stream ends
+// without one, the connection was lost.
 func (l *lines) Recv() (api.StreamEvent, error) { return withText(l.RecvBytes()) }
 
-// RecvBytes is Recv, but output may be beside the push.
+// RecvBytes is Recv, but may return output as bytes instead of in the push.
 func (l *lines) RecvBytes() (api.StreamEvent, []byte, error) {
 	for {
 		m, err := l.message()
@@ -43,7 +43,7 @@ func (l *lines) RecvBytes() (api.StreamEvent, []byte, error) {
 			return api.StreamEvent{}, nil, err
 		}
 		if m.Event == nil {
-			continue // something newer than this client
+			continue // a message that is newer than this client
 		}
 		if m.Event.Type == api.EventError {
 			return api.StreamEvent{}, nil, brokeOff(m.Event)
@@ -80,13 +80,13 @@ func (l *lines) message() (wire.Message, error) {
 	return m, nil
 }
 
-// Close gives the stream up.
+// Close closes the stream.
 func (l *lines) Close() error {
 	l.stop()
 	return l.src.Close()
 }
 
-// brokeOff is the error that a stream ends with.
+// brokeOff returns the error with which a stream ends.
 func brokeOff(ev *api.StreamEvent) error {
 	if ev.Error == nil {
 		return api.Errorf(api.CodeInternal, "stream %s: broke off", ev.StreamID)
@@ -98,7 +98,7 @@ func connectionLost(cause error) *api.Error {
 	var refused *wire.Refused
 	var known *api.Error
 	switch {
-	case errors.As(cause, &known): // it was the daemon that said so
+	case errors.As(cause, &known): // the daemon sent it
 		return known
 	case errors.Is(cause, io.EOF):
 		cause = errors.New("the daemon closed it")

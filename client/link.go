@@ -29,23 +29,23 @@ const (
 	linkBuffer = 256 << 10
 )
 
-// link is one TCP connection with gRPC on it. A lost link is not repaired: the caller that
-// needs a connection opens another one, on its own schedule and not on that of package
-// grpc. It is safe for concurrent use.
+// link is one TCP connection that carries gRPC. A lost link is not repaired: the next caller that
+// needs a connection opens another link, on the schedule of this package and not on that of
+// package grpc. It is safe for concurrent use.
 //
-// Goroutines: watch, those of calls and those of package grpc; all end with the link.
+// Goroutines: watch, the goroutines of calls and those of package grpc; all end with the link.
 type link struct {
 	way   *remote
 	nc    *tapped
 	grpc  *grpc.ClientConn
 	calls *conn
-	life  context.Context // of the call that calls share
+	life  context.Context // the context of the gRPC call that all calls share
 	end   context.CancelFunc
-	ended chan struct{} // closed when all of it has ended
+	ended chan struct{} // closed when all goroutines of the link have ended
 }
 
-// dial makes a link. TLS is done here, not by package grpc, whose errors would hide why
-// it did not work.
+// dial makes a link. It does the TLS handshake itself, because the errors of package grpc would hide
+// why a handshake failed.
 func (w *remote) dial(ctx context.Context) (*link, error) {
 	try, cancel := context.WithTimeout(ctx, w.o.ConnectTimeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func (w *remote) dial(ctx context.Context) (*link, error) {
 	l := &link{way: w, nc: newTapped(nc), ended: make(chan struct{})}
 	l.life, l.end = context.WithCancel(context.Background())
 	l.grpc, err = grpc.NewClient("passthrough:///"+w.address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // it is done
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // the TLS handshake is done
 		grpc.WithContextDialer(l.nc.once),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: w.o.ConnectTimeout}),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithIdleTimeout(0),
@@ -81,7 +81,7 @@ func (w *remote) dial(ctx context.Context) (*link, error) {
 		l.nc.Close()
 		return nil, api.Errorf(api.CodeInvalidParams, "address %q: %s", w.url, err)
 	}
-	// The call outlives ctx, which bounds only the making of it.
+	// The call outlives ctx, which bounds only the time to open it.
 	stop := context.AfterFunc(try, l.end)
 	stream, err := l.begin(l.life)
 	if err != nil || !stop() {
@@ -95,13 +95,13 @@ func (w *remote) dial(ctx context.Context) (*link, error) {
 		return nil, w.unreachable(ctx, err)
 	}
 	l.calls = newConn(&frameLines{link: l, stream: stream}, w.lost)
-	l.calls.takesRaw.Store(true) // beside each message
+	l.calls.takesRaw.Store(true) // a frame carries raw bytes beside its message
 	w.hello(l.life, l.calls)
 	go l.watch()
 	return l, nil
 }
 
-// begin makes a call of gRPC, which ends with ctx.
+// begin starts a gRPC call, which ends with ctx.
 func (l *link) begin(ctx context.Context) (grpc.BidiStreamingClient[rpc.Frame, rpc.Frame], error) {
 	if token := l.way.o.Token; token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
@@ -118,13 +118,13 @@ func (l *link) alive() bool {
 	}
 }
 
-// watch asks for a sign of life when nothing comes, and takes the link down when it is lost.
+// watch pings the daemon when it is silent, and takes the link down when the daemon does not answer.
 func (l *link) watch() {
 	defer close(l.ended)
 	defer func() {
 		_ = l.nc.Close()
 		_ = l.grpc.Close()
-		<-l.calls.read // it knows best why
+		<-l.calls.read // the reader knows best why the link was lost
 		l.end()
 		l.calls.writer.Wait()
 	}()
@@ -168,7 +168,7 @@ func (l *link) close() {
 	<-l.ended
 }
 
-// tapped is a connection that knows when it was read last, and why it ended.
+// tapped is a connection that remembers when bytes were last read, and why it ended.
 type tapped struct {
 	net.Conn
 	used   atomic.Bool
@@ -187,7 +187,7 @@ func newTapped(nc net.Conn) *tapped {
 	return c
 }
 
-// once is a dialer that has only this connection.
+// once is a dialer that returns this connection, and fails when it is called again.
 func (c *tapped) once(context.Context, string) (net.Conn, error) {
 	if c.used.Swap(true) {
 		return nil, errors.New("the connection is lost")
@@ -215,7 +215,7 @@ func (c *tapped) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if err != nil {
 		c.note(err)
-		if _, secure := c.Conn.(*tls.Conn); secure { // the other side may have said why
+		if _, secure := c.Conn.(*tls.Conn); secure { // the other side may have sent an alert with the reason
 			_ = c.Conn.SetReadDeadline(time.Now().Add(lastWords))
 			_, err := c.Conn.Read(make([]byte, 1))
 			c.note(err)
@@ -224,8 +224,8 @@ func (c *tapped) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// note keeps the first error, unless the connection was closed by this side. An alert of
-// TLS knows more than any other.
+// note keeps the first error, unless this side closed the connection. A TLS alert replaces any other
+// error, because it says more.
 func (c *tapped) note(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,7 +247,8 @@ func (c *tapped) fail(cause error) {
 	_ = c.Close()
 }
 
-// Close closes it as it is: TLS would say goodbye first, and wait for that.
+// Close closes the TCP connection. Closing the TLS connection could block, because TLS first sends an
+// alert.
 func (c *tapped) Close() error {
 	c.mu.Lock()
 	first := !c.end

@@ -12,22 +12,22 @@ import (
 	"github.com/trl-dev/trl/internal/place"
 )
 
-// errClosed is what calls answer after Close.
+// errClosed is the error of calls after Close.
 var errClosed = api.Errorf(api.CodeRuntimeUnavailable, "daemon: connection closed by this side")
 
-// lost says that the daemon could not be reached or went away, as opposed to
-// something that it answered.
+// lost is the error of a request without an answer: the daemon could not be reached, or the
+// connection ended.
 type lost struct {
 	cause error // has an *api.Error
-	sent  bool  // the request may have been read by the daemon
+	sent  bool  // the daemon may have read the request
 }
 
 func (l *lost) Error() string { return l.cause.Error() }
 
 func (l *lost) Unwrap() error { return l.cause }
 
-// uncertain is the error of a request that is not made again: it may have been carried
-// out, when nothing was answered.
+// uncertain returns the error of a request that is not repeated. If there was no answer, the error
+// says that the request may have taken effect.
 func uncertain(err error, method string) error {
 	l, ok := asLost(err)
 	if !ok || !l.sent {
@@ -41,7 +41,7 @@ func asLost(err error) (*lost, bool) {
 	return l, ok
 }
 
-// unwrapLost makes the loss of a connection a plain error, where there is no other.
+// unwrapLost returns the cause of a *lost, and any other error unchanged.
 func unwrapLost(err error) error {
 	if l, ok := asLost(err); ok {
 		return l.cause
@@ -49,15 +49,15 @@ func unwrapLost(err error) error {
 	return err
 }
 
-// soon reports whether a daemon has answered that it is not there yet, or not any more;
-// ended, that what it was doing may have been begun.
+// soon reports whether the daemon answered that it is starting or stopping, so that another may
+// serve soon. If ended is true it is stopping, and the request may have taken effect.
 func soon(err error) (yes, ended bool) {
 	ended = errors.Is(err, api.ErrDaemonEnding)
 	return ended || errors.Is(err, api.ErrDaemonStarting), ended
 }
 
-// retry reports whether a request that got err may be made again, when the daemon is
-// there again; harmless says that it may be carried out twice.
+// retry reports whether a request that failed with err may be repeated; harmless says that the
+// request may take effect twice.
 func retry(err error, harmless bool) bool {
 	if l, ok := asLost(err); ok {
 		return harmless || !l.sent
@@ -66,7 +66,7 @@ func retry(err error, harmless bool) bool {
 	return yes && (harmless || !ended)
 }
 
-// passes reports whether what stands in the way of a connection may go away by itself.
+// passes reports whether the cause that prevents a connection may pass by itself.
 func passes(err error) bool {
 	var e *api.Error
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, place.ErrStranger) || !errors.As(err, &e) {
@@ -75,7 +75,7 @@ func passes(err error) bool {
 	return e.Code == api.CodeRuntimeUnavailable || e.Code == api.CodeResourcePressure
 }
 
-// How long is paused between two looks for the daemon.
+// The pauses between two attempts to reach the daemon.
 const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = time.Second
@@ -83,28 +83,26 @@ const (
 	reviveAfter = 2 * time.Second
 )
 
-// outage is a time without a daemon, and how long it is borne. It is used by one
-// goroutine.
+// outage is a time without a daemon, with the limit for it. Only one goroutine uses it.
 type outage struct {
 	limit  time.Duration
-	until  time.Time // zero while all is well
+	until  time.Time // when the limit ends; zero while there is no outage
 	pause  time.Duration
 	start  func(context.Context) error // see Client.Revive
 	final  func() bool                 // see Client.Stopped; may be nil
 	revive time.Time                   // when start is called next
-	failed error                       // of start
+	failed error                       // the last error of start
 }
 
 func (c *Client) outage() outage {
 	return outage{limit: c.ReconnectFor, start: c.Revive, final: c.Stopped}
 }
 
-// over says that the daemon is there.
+// over ends the outage: the daemon has answered.
 func (o *outage) over() { o.until, o.failed = time.Time{}, nil }
 
-// served notes that the last attempt took the time d and ended with err. While a daemon worked on
-// the request there was no outage: of many daemons that follow each other, as in a row of upgrades,
-// each may take its time.
+// served notes that the last attempt took the time d and ended with err. The time in which a daemon
+// worked on the request does not count as outage: in a row of upgrades, each daemon may take its time.
 func (o *outage) served(d time.Duration, err error) {
 	l, isLost := asLost(err)
 	if _, ended := soon(err); !o.until.IsZero() && (ended || isLost && l.sent) {
@@ -115,8 +113,8 @@ func (o *outage) served(d time.Duration, err error) {
 	}
 }
 
-// wait pauses before the next look for the daemon. When there shall be none it returns
-// why, which is cause unless the waiting itself was ended.
+// wait pauses before the next attempt to reach the daemon. If there must be none, it returns the
+// reason: cause, unless ctx ended or the client was closed.
 func (o *outage) wait(ctx context.Context, closed <-chan struct{}, cause error) error {
 	cause = unwrapLost(cause)
 	if o.limit <= 0 {
@@ -138,7 +136,7 @@ func (o *outage) wait(ctx context.Context, closed <-chan struct{}, cause error) 
 	if o.start != nil && isAbsent(cause) && !now.Before(o.revive) {
 		o.bringBack(ctx, closed)
 	}
-	// Not all at once, when many were cut off by the same end of a daemon.
+	// The pause is random, so that the clients of a daemon that ended do not all return at once.
 	timer := time.NewTimer(o.pause/2 + rand.N(o.pause/2))
 	defer timer.Stop()
 	o.pause = min(2*o.pause, lastPause)
@@ -152,8 +150,7 @@ func (o *outage) wait(ctx context.Context, closed <-chan struct{}, cause error) 
 	}
 }
 
-// bringBack has the daemon started. The time that a successful start takes is not taken from
-// the limit.
+// bringBack calls start. The time that a successful start takes does not count against the limit.
 func (o *outage) bringBack(ctx context.Context, closed <-chan struct{}) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 
 var _ api.OutputReader = (*Client)(nil)
 
-// ReadOutput implements api.OutputReader: a piece of the output of a command as bytes.
-// Over HTTP they travel as they are, elsewhere as text. It may be shorter than asked for.
+// ReadOutput implements api.OutputReader: it returns a piece of the output of a command as bytes.
+// HTTP carries raw bytes, other transports carry text. The piece may be shorter than the limit.
 func (c *Client) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait bool) (api.OutputBytes, error) {
 	if p.Grep != "" {
 		return api.OutputBytes{}, api.InvalidParam("grep", "does not go with bytes")
@@ -33,13 +33,13 @@ func (c *Client) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait bo
 	if err := c.awaitOutput(ctx, p.ExecID, p.Stream, out.NextOffset); err != nil {
 		return out, err
 	}
-	if p.Tail != nil { // it is where the end was that something has come
+	if p.Tail != nil { // new output begins where the end was
 		p.Tail, p.Offset = nil, out.NextOffset
 	}
 	return c.piece(ctx, p)
 }
 
-// piece reads what is there.
+// piece reads the output that exists.
 func (c *Client) piece(ctx context.Context, p api.ExecOutputParams) (api.OutputBytes, error) {
 	w, ok := c.way.(*web)
 	if !ok || p.Tail != nil {
@@ -73,8 +73,9 @@ func (c *Client) awaitOutput(ctx context.Context, execID, stream string, offset 
 	return nil
 }
 
-// raw asks for bytes from the offset on. A range that begins at the end is none, and says
-// nothing of the command; then it is asked for without one.
+// raw requests the bytes from the offset on. A range that begins at the end of the output is not
+// satisfiable, and its answer does not describe the command; raw then repeats the request without a
+// range.
 func (w *web) raw(ctx context.Context, p api.ExecOutputParams) (api.OutputBytes, error) {
 	limit := int64(api.DefaultOutputLimit)
 	if p.Limit != nil {

@@ -8,31 +8,31 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// maxQueued is how many bytes of pushes are kept for a consumer that is behind, where
-// streams share a connection. After that the whole connection waits for it.
+// maxQueued is how many bytes of pushes are queued for a slow consumer if streams share a connection.
+// After that, the whole connection waits for the consumer.
 const maxQueued = 8 << 20
 
-// pushes is a stream that shares its connection. Recv is used by one goroutine at a
-// time; Close may be called at any time, and ends a Recv.
+// pushes is a stream that shares its connection. Only one goroutine at a time may call Recv; Close
+// may be called at any time, and ends a Recv.
 type pushes struct {
 	conn  *conn
 	ctx   context.Context
 	start api.StreamStart // written by the reader before the answer is delivered
 
-	wake chan struct{} // of capacity 1: there may be something for Recv
-	room chan struct{} // of capacity 1: there may be room for the reader
+	wake chan struct{} // capacity 1; there may be a push for Recv
+	room chan struct{} // capacity 1; there may be room for the reader
 	gone chan struct{} // closed by Close
 
 	mu     sync.Mutex
 	queue  []push // guarded by mu
-	bytes  int    // guarded by mu; of queue
-	ended  error  // guarded by mu; what Recv returns behind the last push
+	bytes  int    // guarded by mu; size of queue
+	ended  error  // guarded by mu; what Recv returns after the last push
 	closed bool   // guarded by mu
 	last   []byte // guarded by mu; the output that was returned last
-	spare  []byte // guarded by mu; for output that comes next
+	spare  []byte // guarded by mu; buffer for the next output
 }
 
-// push is one push, with its output beside it or in it.
+// push is one push. Its output is in data, or in the event.
 type push struct {
 	api.StreamEvent
 	data []byte
@@ -48,11 +48,11 @@ func newPushes(ctx context.Context, c *conn) *pushes {
 // Start is the immediate answer.
 func (s *pushes) Start() api.StreamStart { return s.start }
 
-// Recv returns the next push. What had arrived before the connection was lost is
-// returned first.
+// Recv returns the next push. After the connection is lost, it first returns the pushes that had
+// arrived.
 func (s *pushes) Recv() (api.StreamEvent, error) { return withText(s.RecvBytes()) }
 
-// RecvBytes is Recv, but output may be beside the push.
+// RecvBytes is Recv, but may return output as bytes instead of in the push.
 func (s *pushes) RecvBytes() (api.StreamEvent, []byte, error) {
 	for {
 		if p, ok, err := s.next(); ok || err != nil {
@@ -92,7 +92,7 @@ func (s *pushes) next() (push, bool, error) {
 	return p, true, nil
 }
 
-// buffer returns a slice for output that comes next, or nil.
+// buffer returns a slice for the next output, or nil.
 func (s *pushes) buffer() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +101,7 @@ func (s *pushes) buffer() []byte {
 	return b
 }
 
-// Close gives the stream up: pushes that still come are thrown away. The command
-// goes on.
+// Close closes the stream, and drops pushes that still arrive. The command goes on.
 func (s *pushes) Close() error {
 	s.mu.Lock()
 	first := !s.closed
@@ -138,7 +137,7 @@ func (s *pushes) add(p push) bool {
 	return true
 }
 
-// size is about what a push takes in memory.
+// size returns roughly how much memory a push takes.
 func (p *push) size() int { return 256 + len(p.Data) + len(p.DataBase64) + len(p.data) }
 
 func signal(ch chan struct{}) {

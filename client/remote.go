@@ -18,8 +18,8 @@ const remoteQueue = 1 << 20
 // RemoteOptions says what a RemoteSession follows, and how. Zero values stand for the
 // defaults.
 type RemoteOptions struct {
-	// ExecID is the command to follow. Without it, it is the program of the session, which
-	// must be of kind terminal or program.
+	// ExecID is the command to follow. If it is empty, the RemoteSession follows the program of the
+	// session, which must be of kind terminal or program.
 	ExecID string
 	// Stream, FromOffset and AfterSeq say where to begin, as in api.ExecStreamParams.
 	Stream     string
@@ -30,15 +30,15 @@ type RemoteOptions struct {
 	Attach *api.SessionAttachParams
 	// Backoff says when and for how long a RemoteSession tries to reconnect.
 	Backoff Backoff
-	// OnState is called for every change of state, in order, from one goroutine, which does
-	// nothing else meanwhile. It must not call Close.
+	// OnState is called for every change of state, in order. The goroutine that follows the session
+	// calls it and waits for it. It must not call Close.
 	OnState func(StateChange)
 }
 
-// Piece is a part of what a RemoteSession follows.
+// Piece is a piece of the output that a RemoteSession follows, or another event of it.
 type Piece struct {
-	// Type is that of the event: stdout, stderr, gap, exit; with Attach snapshot, output,
-	// resize, exit.
+	// Type is the type of the event: stdout, stderr, gap or exit; with Attach snapshot, output,
+	// resize or exit.
 	Type string
 	// Offset is where Data begins in its stream.
 	Offset int64
@@ -47,47 +47,46 @@ type Piece struct {
 	Event api.StreamEvent
 }
 
-// RemoteSession is a session behind a connection that may break: what comes is
-// numbered by byte, and after a loss begins with exactly the byte that is missing; what
-// is written is written once. How it is connected can be observed. It is meant for
-// DialGRPC, whose connection is watched, and works with any Client. It is safe for
-// concurrent use.
+// RemoteSession is a session behind a connection that may break. Output is numbered by byte, and
+// continues after a loss with exactly the next byte; input is written once. Its State says how it is
+// connected. It is meant for DialGRPC, which watches its connection, and works with any Client. It is
+// safe for concurrent use.
 //
-// It ends with the exit of what it follows, or with Close; there is no further change of
-// state then.
+// It ends with the exit of the command that it follows, or with Close; the state does not change
+// after that.
 //
-// Goroutines: run, which ends with it.
+// Goroutines: run, which ends with the RemoteSession.
 type RemoteSession struct {
 	client  *Client
 	o       RemoteOptions
 	ctx     context.Context
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when run has ended
-	again   chan struct{} // of capacity 1: Retry was called
+	again   chan struct{} // capacity 1; Retry was called
 	writing chan struct{} // a semaphore of one: its holder writes
 
 	// Used by run alone.
-	seq  int64            // of the last push
-	have map[string]int64 // by type of event: where the reader has come to
-	was  bool             // it was connected
+	seq  int64            // number of the last push
+	have map[string]int64 // by type of event: offset after the last byte that was queued
+	was  bool             // there has been a connection
 	pace pacer
 
 	mu     sync.Mutex
-	change StateChange // guarded by mu; the last
-	// session is as it was named until it is connected; then its id, as another one
-	// could get the name. exec is known when it is connected; empty with Attach.
+	change StateChange // guarded by mu; the last change
+	// session is the caller's name or id until the first connection; then the id, because another
+	// session could get the name. exec is set with the first connection; empty with Attach.
 	session, exec string        // guarded by mu; written by run
 	queue         []Piece       // guarded by mu
-	bytes         int           // guarded by mu; of queue
-	ended         error         // guarded by mu; what Recv returns behind the queue
+	bytes         int           // guarded by mu; size of queue
+	ended         error         // guarded by mu; what Recv returns after the queue
 	news          chan struct{} // guarded by mu; closed when any of these has changed
 }
 
-// OpenRemote follows a session, by id or name. It returns when it is connected. An error
-// of type *RemoteError says why it cannot be; ctx bounds only the waiting.
+// OpenRemote follows a session, by id or name, and returns when it is connected. If it cannot
+// connect, the error is a *RemoteError. ctx bounds only how long OpenRemote waits.
 func OpenRemote(ctx context.Context, c *Client, sessionID string, o RemoteOptions) (*RemoteSession, error) {
 	if sessionID == "" || o.Attach != nil && o.ExecID != "" {
-		return nil, api.Errorf(api.CodeInvalidParams, "remote session: needs a session, and either its terminal or a command")
+		return nil, api.Errorf(api.CodeInvalidParams, "remote session: needs the id or name of a session, and not both Attach and ExecID")
 	}
 	o.Backoff.setDefaults()
 	r := &RemoteSession{
@@ -107,22 +106,22 @@ func OpenRemote(ctx context.Context, c *Client, sessionID string, o RemoteOption
 	return r, nil
 }
 
-// State is how it is connected now.
+// State returns the last change of state.
 func (r *RemoteSession) State() StateChange {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.change
 }
 
-// IDs are the session's id, and that of the command that is followed; the latter is empty
-// with Attach.
+// IDs returns the id of the session, and that of the command that is followed, which is empty with
+// Attach.
 func (r *RemoteSession) IDs() (sessionID, execID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.session, r.exec
 }
 
-// Retry looks for the session again after it has failed. It has no effect otherwise.
+// Retry tries to connect again after a failure. It has no effect in another state.
 func (r *RemoteSession) Retry() {
 	r.mu.Lock()
 	failed := r.change.State == StateFailed
@@ -166,14 +165,14 @@ func (r *RemoteSession) Recv(ctx context.Context) (Piece, error) {
 	}
 }
 
-// Write writes to the session: what is typed into a terminal, or the stdin of a command.
-// It waits while there is no connection, and writes once, however often it has to try. Of
-// several at the same time, one is done after the other.
+// Write types into a terminal, or writes to the stdin of a command. It waits while there is no
+// connection, and writes the data once, even if it has to try several times. Concurrent calls take
+// turns.
 func (r *RemoteSession) Write(ctx context.Context, data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	// A copy, because the caller may use its own again when ctx ends.
+	// A copy, because the caller may reuse data when ctx ends.
 	return r.input(ctx, api.ExecInputParams{Bytes: bytes.Clone(data)})
 }
 
@@ -182,7 +181,7 @@ func (r *RemoteSession) CloseInput(ctx context.Context) error {
 	return r.input(ctx, api.ExecInputParams{Close: true})
 }
 
-// input writes in turn, until it is done, ctx ends or the session is closed.
+// input waits for its turn and writes, until ctx ends or the RemoteSession is closed.
 func (r *RemoteSession) input(ctx context.Context, p api.ExecInputParams) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -226,7 +225,7 @@ func (r *RemoteSession) inputOnce(ctx context.Context, p api.ExecInputParams) er
 	}
 }
 
-// awaitUp waits until it is connected, or returns why it will not be.
+// awaitUp waits until there is a connection, or returns why there will be none.
 func (r *RemoteSession) awaitUp(ctx context.Context) error {
 	for {
 		r.mu.Lock()
@@ -246,7 +245,7 @@ func (r *RemoteSession) awaitUp(ctx context.Context) error {
 	}
 }
 
-// failureLocked returns the reason why no more bytes come; nil while some may.
+// failureLocked returns the reason why no more pieces come; nil while more may come.
 func (r *RemoteSession) failureLocked() error {
 	if r.ended == nil && r.change.State == StateFailed {
 		return &RemoteError{SessionID: r.session, Reason: r.change.Reason, Cause: r.change.Cause}
@@ -260,7 +259,7 @@ func (r *RemoteSession) changedLocked() {
 	r.news = make(chan struct{})
 }
 
-// to moves to another state. It is called by run alone.
+// to moves to another state. Only run calls it.
 func (r *RemoteSession) to(next State, reason Reason, cause error) {
 	c := StateChange{State: next, Reason: reason, Cause: cause, At: time.Now()}
 	r.mu.Lock()

@@ -30,8 +30,8 @@ func (r *RemoteSession) run() {
 	r.mu.Unlock()
 }
 
-// tryAgain reports whether it is worth another try after err, and pauses before that.
-// Otherwise it has failed.
+// tryAgain reports whether another attempt may succeed after err, and pauses before it. If not, it
+// moves to StateFailed.
 func (r *RemoteSession) tryAgain(err error) bool {
 	reason, again := failureOf(err)
 	err = unwrapLost(err)
@@ -64,8 +64,7 @@ func (r *RemoteSession) awaitRetry() {
 	}
 }
 
-// follow connects and takes what comes, until the connection is lost. It returns nil
-// behind the exit.
+// follow connects and queues pieces until the connection is lost. It returns nil after the exit.
 func (r *RemoteSession) follow() error {
 	src, err := r.open()
 	if err != nil {
@@ -104,7 +103,7 @@ func (r *RemoteSession) follow() error {
 	}
 }
 
-// open opens the stream behind what has come.
+// open opens the stream after the last piece that was queued.
 func (r *RemoteSession) open() (api.Stream, error) {
 	if r.o.Attach != nil {
 		p := *r.o.Attach
@@ -137,12 +136,12 @@ func (r *RemoteSession) open() (api.Stream, error) {
 	return r.client.way.open(r.ctx, "exec.stream", p)
 }
 
-// receive takes the next push, with its bytes as they are.
+// receive returns the next push, with its output as bytes.
 func receive(src api.Stream) (Piece, error) {
 	var p Piece
 	var err error
 	p.Event, p.Data, err = receivePush(src)
-	if _, own := src.(*frames); !own { // the others use the bytes again, and these wait in a queue
+	if _, own := src.(*frames); !own { // other streams reuse the bytes, and these must wait in a queue
 		p.Data = bytes.Clone(p.Data)
 	}
 	if p.Data == nil && (p.Event.Data != "" || p.Event.DataBase64 != "") {
@@ -156,7 +155,7 @@ func receive(src api.Stream) (Piece, error) {
 	return p, err
 }
 
-// fresh takes off what has come before. It reports whether anything is left.
+// fresh removes the bytes that came before, and reports whether anything is left.
 func (r *RemoteSession) fresh(p *Piece) bool {
 	switch p.Type {
 	case api.EventSnapshot:
@@ -183,7 +182,7 @@ func (r *RemoteSession) fresh(p *Piece) bool {
 	return true
 }
 
-// pieceBytes is about what a piece takes in memory.
+// pieceBytes returns roughly how much memory a piece takes.
 func pieceBytes(p Piece) int { return 256 + len(p.Data) }
 
 // put queues a piece when there is room. It reports false when the session was closed.

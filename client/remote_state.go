@@ -16,11 +16,11 @@ type State string
 
 // The states of a RemoteSession.
 const (
-	StateConnecting   State = "connecting"   // for the first time
-	StateConnected    State = "connected"    // for the first time
-	StateReconnecting State = "reconnecting" // the connection was lost and is looked for
-	StateReconnected  State = "reconnected"  // what follows begins where it broke off
-	StateFailed       State = "failed"       // nothing is tried any more; see Reason and Retry
+	StateConnecting   State = "connecting"   // the first connection is being made
+	StateConnected    State = "connected"    // the first connection is up
+	StateReconnecting State = "reconnecting" // the connection was lost, and the client tries to make another
+	StateReconnected  State = "reconnected"  // there is a connection again; the pieces continue where they stopped
+	StateFailed       State = "failed"       // the client has given up; see Reason and Retry
 )
 
 // stateMoves says which state may follow which; "" is before the first.
@@ -43,26 +43,26 @@ type Reason string
 
 // The reasons.
 const (
-	// ReasonSessionGone: the daemon does not know the session or the command any more.
+	// ReasonSessionGone: the daemon no longer knows the session or the command.
 	ReasonSessionGone Reason = "session_gone"
-	// ReasonAuthRejected: one of the two does not accept the token or the certificate of
-	// the other. To try again with the same would not help.
+	// ReasonAuthRejected: the daemon does not accept the token or certificate of the client, or the
+	// client does not accept the certificate of the daemon. Retrying does not help.
 	ReasonAuthRejected Reason = "auth_rejected"
-	// ReasonUnreachable: the daemon was looked for as long as Backoff says.
+	// ReasonUnreachable: the daemon could not be reached within the time of Backoff.
 	ReasonUnreachable Reason = "unreachable"
-	// ReasonRefused: the daemon answered that it cannot, and why is in the cause.
+	// ReasonRefused: the daemon refused; the cause says why.
 	ReasonRefused Reason = "refused"
 )
 
 // StateChange is a move of a RemoteSession.
 type StateChange struct {
 	State  State
-	Reason Reason // of failed
-	Cause  error  // of reconnecting and failed
+	Reason Reason // set in StateFailed
+	Cause  error  // set in StateReconnecting and StateFailed
 	At     time.Time
 }
 
-// RemoteError is what a RemoteSession that has failed answers.
+// RemoteError is the error of a RemoteSession that has failed.
 type RemoteError struct {
 	SessionID string
 	Reason    Reason
@@ -98,10 +98,10 @@ func failureOf(err error) (reason Reason, again bool) {
 	return ReasonRefused, false
 }
 
-// Backoff says how a lost connection is looked for. Zero values stand for the defaults.
+// Backoff says when a RemoteSession tries to reconnect. Zero values stand for the defaults.
 type Backoff struct {
 	// First is the pause before the first attempt. It doubles with each attempt, up to Most.
-	// A random part of up to a half is taken off every pause.
+	// Every pause is shortened at random, by up to a half.
 	First, Most time.Duration
 	// GiveUp limits the attempts after each loss. Negative: no limit.
 	GiveUp time.Duration
@@ -127,7 +127,7 @@ func (b *Backoff) setDefaults() {
 	}
 }
 
-// pacer counts the tries of one loss. It is used by one goroutine.
+// pacer times the attempts after one loss. Only one goroutine uses it.
 type pacer struct {
 	Backoff
 	pause time.Duration // 0 while all is well

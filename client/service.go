@@ -32,8 +32,8 @@ func (c *Client) SystemInfo(ctx context.Context, p api.SystemInfoParams) (api.Sy
 	return typed[api.SystemInfoResult](ctx, c, "system.info", p)
 }
 
-// SystemHello gives the connections of this Client a label: this one, and each that replaces it when
-// the daemon was lost.
+// SystemHello gives the connections of this Client a label: the current one, and every connection that
+// replaces it after a loss.
 func (c *Client) SystemHello(ctx context.Context, p api.SystemHelloParams) (api.SystemHelloResult, error) {
 	r, err := typed[api.SystemHelloResult](ctx, c, "system.hello", p)
 	if w, again := c.way.(interface{ keepLabel(string) }); again && err == nil {
@@ -238,7 +238,7 @@ func (c *Client) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.Ex
 
 // ExecInput implements api.Service.
 func (c *Client) ExecInput(ctx context.Context, p api.ExecInputParams) (api.ExecInputResult, error) {
-	if len(p.Bytes) > 0 { // on the wire it is not to be seen that data was given twice
+	if len(p.Bytes) > 0 { // the daemon could not see that the caller set the data twice
 		if err := p.Check(); err != nil {
 			return api.ExecInputResult{}, err
 		}

@@ -17,7 +17,7 @@ import (
 // it is lost. Each stream has its own connection, so that closing it frees the resources
 // that serve it, and a slow consumer does not block other calls.
 type socket struct {
-	paths   func() []string // where the daemon may listen, best first; asked before each connection
+	paths   func() []string // where the daemon may listen, best first; called before each connection
 	dialing chan struct{}   // a semaphore of one: its holder makes the next connection
 	lost    func()          // called when the connection that calls share is lost
 	labelled
@@ -85,7 +85,7 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	return nc, nil
 }
 
-// connection returns the one that calls share.
+// connection returns the connection that calls share, and makes it if there is none.
 func (s *socket) connection(ctx context.Context) (*conn, error) {
 	if c, err := s.living(); c != nil || err != nil {
 		return c, err
@@ -165,7 +165,7 @@ func (s *socket) open(ctx context.Context, method string, params any) (api.Strea
 
 // ask sends a request that is the only one of its connection and reads the answer.
 func ask(nc net.Conn, l *lines, request []byte) (start api.StreamStart, err error) {
-	// What the daemon has said, perhaps why it does not listen, is read in any case.
+	// If the write fails, the daemon may still have sent the reason, so the answer is read in any case.
 	_, unsent := nc.Write(request)
 	m, err := l.message()
 	if err != nil {
@@ -174,7 +174,7 @@ func ask(nc net.Conn, l *lines, request []byte) (start api.StreamStart, err erro
 	}
 	if m.Error != nil {
 		if _, ours := callID(m.ID); !ours && passes(m.Error) {
-			return start, &lost{cause: m.Error} // said to the connection: nothing was read
+			return start, &lost{cause: m.Error} // an error for the connection as a whole: no request was read
 		}
 		return start, m.Error
 	}

@@ -16,10 +16,9 @@ import (
 // endTimeout is how long a daemon that Spawn started may take to end its sessions.
 const endTimeout = 20 * time.Second
 
-// Spawn starts a daemon of its own as a child process and speaks to it over its stdin
-// and stdout. argv is the command, trl serve --stdio when there is none; its stderr is
-// that of this process. Close ends the daemon with all its sessions and waits for it.
-// The context bounds the start only.
+// Spawn starts a private daemon as a child process and speaks to it over its stdin and stdout. argv
+// is the command, by default trl serve --stdio; the daemon inherits stderr from this process. Close
+// ends the daemon with all its sessions and waits for it. The context bounds only the start.
 func Spawn(ctx context.Context, argv ...string) (*Client, error) {
 	if len(argv) == 0 {
 		argv = []string{"trl", "serve", "--stdio"}
@@ -55,14 +54,14 @@ func spawnError(argv []string, err error) error {
 	return fmt.Errorf("%w: %w", api.Errorf(api.CodeRuntimeUnavailable, "daemon %q", strings.Join(argv, " ")), err)
 }
 
-// childPipes closes the daemon's input only: one that cannot write its last answers
-// would be ended by that before it has ended its sessions.
+// childPipes closes only the daemon's stdin. If its stdout were closed too, the daemon could not
+// write its last answers, and would end before it has ended its sessions.
 type childPipes struct {
 	io.Reader
 	io.WriteCloser
 }
 
-// child is the way of Spawn.
+// child is the transport of Spawn.
 //
 // Goroutines: reap, which ends with the process.
 type child struct {
@@ -74,7 +73,7 @@ type child struct {
 
 func (ch *child) reap() {
 	defer close(ch.exited)
-	<-ch.conn.read // Wait closes what is read from
+	<-ch.conn.read // Wait closes the pipe that the reader uses
 	_ = ch.cmd.Wait()
 }
 
@@ -82,7 +81,7 @@ func (ch *child) peer() (int, bool) { return ch.cmd.Process.Pid, true }
 
 func (ch *child) close() error {
 	ch.conn.close()
-	_ = ch.cmd.Process.Signal(syscall.SIGTERM) // or it would answer first what it has been asked
+	_ = ch.cmd.Process.Signal(syscall.SIGTERM) // without a signal, the daemon would first answer all pending requests
 	timer := time.NewTimer(endTimeout)
 	defer timer.Stop()
 	select {

@@ -11,13 +11,13 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// Stream is a stream of pushes from a daemon. Recv is used by one goroutine at a
-// time; Close may be called at any time, and ends a Recv.
+// Stream is a stream of pushes from a daemon. Only one goroutine at a time may call Recv; Close may
+// be called at any time, and ends a Recv.
 //
-// When the connection is lost, or the daemon is restarted, Recv attaches the stream
-// again and goes on behind what it has returned: nothing is missing, nothing comes
-// twice. The command of a stream with detach false is cancelled when the connection is lost,
-// unless it is the daemon that went away: then the next one goes on with it.
+// When the connection is lost, or the daemon is restarted, Recv opens the stream again and continues
+// after the last push that it has returned: no push is missing, and none comes twice. The daemon
+// cancels the command of a stream with detach false when the connection is lost. If the daemon itself
+// ended, the next daemon continues the command.
 type Stream struct {
 	client *Client
 	ctx    context.Context
@@ -27,11 +27,11 @@ type Stream struct {
 	again  func() any  // returns the parameters with which the stream continues
 	owns   bool        // the end of the stream cancels the command
 	watch  func(error) // see Watch
-	viewer *viewer     // of session.attach; nil for other streams
+	viewer *viewer     // for session.attach; nil for other streams
 
 	// Used by Recv alone.
-	seq      int64            // of the last push
-	have     map[string]int64 // by stream of output: where the reader has come to
+	seq      int64            // number of the last push
+	have     map[string]int64 // by stream of output: offset after the last byte that Recv returned
 	attached time.Time
 	outage   outage
 	ended    error // what Recv returns from now on
@@ -117,7 +117,7 @@ func (c *Client) newStream(ctx context.Context, method string) *Stream {
 	return s
 }
 
-// open opens the stream for the first time; harmless says that this may be tried again.
+// open opens the stream for the first time; harmless says that the request may be repeated.
 func (s *Stream) open(params any, harmless bool) (api.Stream, error) {
 	for {
 		src, err := s.client.way.open(s.ctx, s.method, params)
@@ -158,8 +158,8 @@ func (s *Stream) attach(src api.Stream) error {
 	return nil
 }
 
-// Start is the immediate answer. In a stream of session.attach the viewer has another id
-// whenever it was attached again; it is the last one.
+// Start returns the immediate answer. In a stream of session.attach, the viewer gets a new id each
+// time the stream is opened again; Start has the latest.
 func (s *Stream) Start() api.StreamStart {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *Stream) Start() api.StreamStart {
 // stream continues. Call Watch before the first Recv.
 func (s *Stream) Watch(f func(lost error)) { s.watch = f }
 
-// Close gives the stream up; the command goes on or not as its parameters said.
+// Close closes the stream. The command's Detach parameter decides whether the command runs on.
 func (s *Stream) Close() error {
 	s.end(io.ErrClosedPipe)
 	return nil
@@ -192,9 +192,8 @@ func (s *Stream) end(cause error) {
 	s.client.mu.Unlock()
 }
 
-// Recv returns the next push, and io.EOF after the last. It ends with an error
-// when the context of the call that made the stream ends, or the daemon is lost for
-// good.
+// Recv returns the next push, and io.EOF after the last one. It returns an error when the context of
+// the call that opened the stream ends, or the daemon cannot be reached again.
 func (s *Stream) Recv() (api.StreamEvent, error) {
 	return withText(s.recv())
 }
@@ -209,7 +208,7 @@ func (s *Stream) RecvBytes() (api.StreamEvent, []byte, error) {
 	return ev, data, err
 }
 
-// recv returns the next push, with its output beside it where the way carries it so.
+// recv returns the next push. If the transport carries output as raw bytes, data has the output.
 func (s *Stream) recv() (api.StreamEvent, []byte, error) {
 	for s.ended == nil {
 		ev, data, err := receivePush(s.source())
@@ -235,7 +234,7 @@ func (s *Stream) recv() (api.StreamEvent, []byte, error) {
 	return api.StreamEvent{}, nil, s.ended
 }
 
-// receivePush takes the next push of a source.
+// receivePush returns the next push of a source.
 func receivePush(src api.Stream) (api.StreamEvent, []byte, error) {
 	if b, ok := src.(api.ByteStream); ok {
 		return b.RecvBytes()
@@ -250,13 +249,13 @@ func (s *Stream) source() api.Stream {
 	return s.src
 }
 
-// reattach goes on after the source has ended, where that is possible. Otherwise it
-// returns the error that the stream ends with.
+// reattach opens the stream again after its source has ended, if that is possible. Otherwise it
+// returns the error with which the stream ends.
 func (s *Stream) reattach(cause error) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}
-	if time.Since(s.attached) > lastPause { // the daemon was there; it had nothing to push
+	if time.Since(s.attached) > lastPause { // the daemon was reachable, and had nothing to push
 		s.outage.over()
 	}
 	_ = s.source().Close()
@@ -286,7 +285,7 @@ func (s *Stream) reattach(cause error) error {
 	return cause
 }
 
-// goesOn announces that the stream is attached again.
+// goesOn announces that the stream is open again.
 func (s *Stream) goesOn() {
 	if s.viewer != nil {
 		s.resizeAgain()
@@ -296,8 +295,8 @@ func (s *Stream) goesOn() {
 	}
 }
 
-// fresh takes off what the reader has already. It reports whether anything is left. The
-// output is in data, or in the push.
+// fresh removes from a push what Recv has already returned, and reports whether anything is left.
+// The output is in data, or in the push.
 func (s *Stream) fresh(ev *api.StreamEvent, data *[]byte) bool {
 	switch {
 	case s.viewer != nil:
@@ -332,7 +331,7 @@ func (s *Stream) fresh(ev *api.StreamEvent, data *[]byte) bool {
 	return true
 }
 
-// behind takes off the bytes before offset have. It reports whether any are left.
+// behind removes the bytes before offset have, and reports whether any are left.
 func behind(ev *api.StreamEvent, have int64) bool {
 	end := *ev.Offset + dataLen(ev)
 	if *ev.Offset < have && end > have {
@@ -343,7 +342,7 @@ func behind(ev *api.StreamEvent, have int64) bool {
 	return end > have
 }
 
-// dataLen is how many bytes of output a push carries.
+// dataLen returns how many bytes of output a push carries.
 func dataLen(ev *api.StreamEvent) int64 {
 	if ev.DataBase64 == "" {
 		return int64(len(ev.Data))
