@@ -44,7 +44,7 @@ export function exactBytes(text: string | undefined, base64: string | undefined)
 /** The value of a text field, or of its base64 sibling for bytes. */
 export type TextOrBytes = string | Uint8Array;
 
-/** A pair of wire fields that carries data exactly. `plain` says whether this text may go as it is. */
+/** A pair of wire fields that carries data exactly. `plain` says whether this text may be sent unencoded. */
 export function dataFields(name: string, data: TextOrBytes, plain: (text: string) => boolean = () => true): Record<string, string> {
   if (typeof data === "string" && plain(data)) return { [name]: data };
   return { [name + "_base64"]: encodeBase64(typeof data === "string" ? encodeText(data) : data) };

@@ -11,24 +11,24 @@ import { readMethods, type EventSubscribeParams, type Method, type SessionCreate
 
 type CreateParams = Camel<SessionCreateParams>;
 
-/** What a new session shall be like. */
+/** The options of a new session. */
 export interface SessionOptions
   extends Omit<CreateParams, "kind" | "command" | "cols" | "rows" | "term" | "scrollback" | "record" | "recordInput">, Abortable {}
 
-/** What a new terminal shall be like. Without a command it runs the shell. */
+/** The options of a new terminal. Without a command it runs the shell. */
 export interface TerminalOptions extends Omit<CreateParams, "kind" | "timeoutS">, Abortable {}
 
-/** What the session of a program shall be like. */
+/** The options of the session of a program. */
 export interface ProgramOptions extends Pick<CreateParams, "workingDir" | "env" | "name" | "tags" | "ephemeral" | "lingerS" | "lifetimeS" | "idleTimeoutS">, Abortable {}
 
-/** How a command is run in a session of its own. */
+/** The options of a command that runs in a session of its own. */
 export interface OneRunOptions
   extends Pick<RunOptions, "timeoutS" | "stdin" | "maxOutputBytes">, Pick<SessionOptions, "shell" | "workingDir" | "env">, Abortable {}
 
 /** Which events to push. */
 export interface EventOptions extends Camel<EventSubscribeParams>, StreamOptions {}
 
-/** A client of one daemon. Everything it does may be done at the same time. */
+/** A client of one daemon. Its methods may be called concurrently. */
 export class Trl {
   #transport: Transport;
   #reconnect: ReconnectOptions["reconnect"];
@@ -36,7 +36,7 @@ export class Trl {
   #closed = false;
   #owned = new Set<string>(); // the ephemeral sessions of this client
 
-  /** For connect; the transport belongs to the client. */
+  /** Called by `connect`. The client owns the transport. */
   constructor(transport: Transport, options: ReconnectOptions & TraceOptions = {}) {
     this.#transport = transport;
     this.#reconnect = options.reconnect;
@@ -45,7 +45,7 @@ export class Trl {
   }
 
   /**
-   * What the streams of this client are read over.
+   * The link over which the streams of this client are read.
    * @internal
    */
   get link(): Link {
@@ -66,7 +66,7 @@ export class Trl {
     return new Session(this, await this.call("session.create", params, { signal }));
   }
 
-  /** Runs one command in a session of its own, which ends with it and with everything it started. */
+  /** Runs one command in a session of its own. The session ends with the command, and so does everything that the command started. */
   async run(command: string, options: OneRunOptions = {}): Promise<ExecResult> {
     const { shell, workingDir, env, signal, ...rest } = options;
     const place = { ...(shell !== undefined && { shell }), ...(workingDir !== undefined && { workingDir }), ...(env !== undefined && { env }) };
@@ -78,7 +78,7 @@ export class Trl {
     }
   }
 
-  /** Starts a program on a pseudo-terminal: an editor, a debugger, a shell; whatever wants a screen and keys. */
+  /** Starts a program on a pseudo-terminal: an editor, a debugger, a shell, or any program that needs a screen and keys. */
   async terminal(options: TerminalOptions = {}): Promise<Terminal> {
     const { signal, ...params } = options;
     return new Terminal(this, await this.call("session.create", { kind: "terminal", ...params }, { signal }));
@@ -116,12 +116,12 @@ export class Trl {
     return new Dialogue(this, await this.call("dialogue.info", { dialogueId: idOrName }, options));
   }
 
-  /** Names a command that was started before, here or by another client. Nothing is asked yet. */
+  /** Returns a command that this or another client has started, by its id. It does not ask the daemon. */
   exec(execId: string): Exec {
     return new Exec(this, execId);
   }
 
-  /** What happens to sessions and commands: from now on, or after the event with the number afterSeq. */
+  /** Yields the events of sessions and commands: from now on, or after the event with the number `afterSeq`. */
   events(options: EventOptions = {}): EventStream {
     const { signal, reconnect, ...params } = options;
     const request = { method: "event.subscribe", params: toWire(params) as WireRequest["params"] };
@@ -130,8 +130,7 @@ export class Trl {
 
   /**
    * Calls any method that does not stream, by its name. After a lost connection the
-   * call is made again where that cannot do anything twice; a command is never run
-   * again.
+   * call is sent again if that cannot do anything twice; a command never runs twice.
    */
   async call<M extends CallMethod>(
     method: M,
@@ -142,7 +141,7 @@ export class Trl {
   }
 
   /**
-   * Calls a method in the words of the wire.
+   * Calls a method with the names of the wire.
    * @internal
    */
   async request(untraced: WireRequest, signal?: AbortSignal): Promise<unknown> {
@@ -176,15 +175,15 @@ export class Trl {
     return answer;
   }
 
-  /** Becomes the owner of the ephemeral sessions again whose connection was lost, before the daemon ends them. */
+  /** Claims the ephemeral sessions again after their connection was lost, before the daemon ends them. */
   #ownAgain(): void {
     for (const session_id of this.#owned) {
-      // An error means that the session has ended, or that the daemon is gone for good.
+      // An error means that the session has ended, or that the daemon cannot be reached again.
       this.request({ method: "session.own", params: { session_id } }).catch(() => this.#owned.delete(session_id));
     }
   }
 
-  /** Ends the connection. Sessions go on, except those that are ephemeral or of a daemon on stdio. */
+  /** Ends the connection. Sessions go on, except ephemeral ones and those of a daemon on stdio. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -196,7 +195,7 @@ export class Trl {
   }
 }
 
-/** Whether a request that was perhaps carried out may be sent again. */
+/** Whether a request that may have taken effect may be sent again. */
 function isRepeatable({ method, params }: WireRequest): boolean {
   switch (method) {
     case "exec.run":
@@ -217,13 +216,13 @@ function isRepeatable({ method, params }: WireRequest): boolean {
       return String(params["dialogue_id"]).startsWith("d-") && params["message_id"] !== undefined;
     case "dialogue.set":
     case "dialogue.retry":
-    case "dialogue.terminate": // what is forgotten cannot be found a second time
+    case "dialogue.terminate": // a forgotten dialogue cannot be found a second time
       return String(params["dialogue_id"]).startsWith("d-") && params["forget"] !== true;
   }
   return readMethods.includes(method as Method);
 }
 
-/** Whether the command shall end when its caller does not want it any more. */
+/** Whether the command must end when its caller gives up waiting. */
 function isTied({ method, params }: WireRequest): boolean {
   return method === "exec.run" && params["detach"] !== true;
 }
@@ -242,7 +241,7 @@ function stillToWait(request: WireRequest, begin: number): WireRequest {
   return request;
 }
 
-/** Makes a client of a transport that answers. */
+/** Makes a client once the daemon has answered over the transport. */
 export async function connectOver(transport: Transport, options: ReconnectOptions & TraceOptions & Abortable): Promise<Trl> {
   try {
     await transport.call({ method: "system.ping", params: {} }, options.signal, false);

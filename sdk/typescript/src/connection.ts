@@ -3,23 +3,23 @@ import { Cutter } from "./lines.js";
 import { onAbort, type Push, type Pushes, type WireRequest } from "./transport.js";
 import type { ErrorBody, StreamStart } from "./types.js";
 
-/** How much of one stream waits in memory for its consumer before nothing more is read. */
+/** How many bytes of one stream may wait in memory for its consumer before the connection stops reading. */
 const enough = 256 * 1024;
-/** How much of it may come while others on the same connection wait for something; then the stream is given up. */
+/** How many bytes may wait if the connection must go on reading for other callers; beyond that the stream is given up. */
 const tooMuch = 64 * 1024 * 1024;
 
-/** Never more bytes follow the line of a push. */
+/** The maximum number of bytes that follow the line of a push. */
 const maxRaw = 8 * 1024 * 1024;
 
-/** The two directions of a connection, and what its owner does with it. */
+/** The two directions of a connection, and the hooks of its owner. */
 export interface LineIO {
   /** Bytes, or messages that are one line each. */
   readonly readable: AsyncIterable<Uint8Array | string>;
   readonly writable: { write(line: string): unknown; on?(event: "error", listener: () => void): unknown };
-  /** Says whether a caller waits for something: only then does the connection keep the process alive. */
+  /** Is called with whether a caller waits: only then does the connection keep the process alive. */
   hold(wanted: boolean): void;
   destroy(): void;
-  /** Adds what is known about the end, for the error. */
+  /** Adds details to the cause of the end, for the error. */
   explain?(cause: string): string;
 }
 
@@ -38,23 +38,23 @@ interface Waiting {
 
 /**
  * One connection that speaks the line protocol. Calls and streams may share it.
- * Nothing is read while a stream has enough for its consumer, unless another caller waits:
- * its answer may lie behind the data of that stream.
+ * It stops reading while a stream has enough for its consumer, unless another caller waits,
+ * whose answer may come after the data of that stream.
  */
 export class LineConnection {
   #io: LineIO;
   #lastID = 0;
   #waiting = new Map<string, Waiting>();
   #streams = new Map<string, PushQueue>();
-  #refusal: TrlError | undefined; // what the daemon said to the connection as a whole
+  #refusal: TrlError | undefined; // the daemon's error for the connection as a whole
   #lost: TrlError | undefined;
-  #wake: (() => void) | undefined; // set while nothing is read
+  #wake: (() => void) | undefined; // set while reading is paused
   /** Is called when the connection has ended, with the error that waiting callers got. */
   onLost: ((error: TrlError) => void) | undefined;
 
   constructor(io: LineIO) {
     this.#io = io;
-    io.writable.on?.("error", () => {}); // the reader finds out too, after the last words of the daemon
+    io.writable.on?.("error", () => {}); // the reader notices too, after the last messages of the daemon
     this.#holdWhileWanted();
     void this.#read();
   }
@@ -69,7 +69,7 @@ export class LineConnection {
     return answer.data;
   }
 
-  /** Opens a stream on this connection. `closed` is called once, when it is over. */
+  /** Opens a stream on this connection. `closed` is called once, when the stream has ended. */
   async open(request: WireRequest, signal: AbortSignal | undefined, closed: () => void): Promise<Pushes> {
     const queue = await this.#send(request, signal, true);
     if (!(queue instanceof PushQueue)) throw TrlError.from(queue.error);
@@ -83,18 +83,18 @@ export class LineConnection {
     return queue;
   }
 
-  /** Ends a stream of this connection, which other streams share. */
+  /** Ends one stream of this connection, which other streams share. */
   closeStream(streamID: string): void {
     if (this.#lost) return;
-    this.call({ method: "stream.close", params: { stream_id: streamID } }).catch(() => {}); // it has ended with the connection, then
+    this.call({ method: "stream.close", params: { stream_id: streamID } }).catch(() => {}); // an error means that the stream ended with its connection
   }
 
-  /** Closes the connection. It is lost when the other side has closed it, too. */
+  /** Closes this side. The connection has ended when the other side has closed it, too. */
   hangUp(): void {
     this.#io.destroy();
   }
 
-  /** Ends the connection. Waiting callers get an error: the given one, unless the daemon said more. */
+  /** Ends the connection. Waiting callers get an error: the given one, unless the daemon sent one. */
   lose(cause: string, error?: TrlError): void {
     if (this.#lost) return;
     this.#lost = this.#refusal ?? error ?? new ConnectionLostError(`daemon: connection lost: ${this.#io.explain?.(cause) ?? cause}`, true);
@@ -112,7 +112,7 @@ export class LineConnection {
       if (signal?.aborted) return reject(signal.reason);
       if (this.#lost) return reject(this.#lost instanceof ConnectionLostError ? new ConnectionLostError(this.#lost.message, false) : this.#lost);
       const id = String(++this.#lastID);
-      // A stream's output may come as bytes behind a push. An older daemon ignores that, and sends JSON.
+      // Asks for the output of a stream as bytes after each push. An older daemon ignores that, and sends JSON.
       const line = JSON.stringify({ id, ...request, ...(streams && { raw: true }) }) + "\n";
       const forget = () => {
         this.#waiting.delete(id);
@@ -146,7 +146,7 @@ export class LineConnection {
 
   async #read(): Promise<void> {
     const cutter = new Cutter();
-    let push: { message: Push; raw: number; size: number } | undefined; // whose bytes are still to come
+    let push: { message: Push; raw: number; size: number } | undefined; // a push whose bytes have not arrived yet
     try {
       for await (const chunk of this.#io.readable) {
         if (typeof chunk === "string") {
@@ -214,7 +214,7 @@ export class LineConnection {
       return;
     }
     if (!message.ok || !waiting.streams) return waiting.resolve(message);
-    // The stream is known before the pushes behind this answer are read.
+    // The stream is registered before the pushes after this answer are read.
     const queue = new PushQueue(message.data as StreamStart, () => this.#readOn());
     this.#streams.set(queue.start.stream_id, queue);
     waiting.resolve(queue);
@@ -245,7 +245,7 @@ class PushQueue implements Pushes {
     return this.#taker !== undefined;
   }
 
-  /** Calls f when the stream is over, at once if it is already. */
+  /** Calls f when the stream has ended, at once if it already has. */
   onEnd(f: () => void): void {
     if (this.#over) f();
     else this.#onEnd = f;
@@ -260,7 +260,7 @@ class PushQueue implements Pushes {
     }
     this.#items.push({ event, size });
     this.#size += size;
-    if (this.#size > tooMuch) this.end(new TrlError("RESOURCE_PRESSURE", "stream: not read while others on its connection waited"), true);
+    if (this.#size > tooMuch) this.end(new TrlError("RESOURCE_PRESSURE", "stream: was not read while other callers of its connection waited; read it faster, or use another client for it"), true);
   }
 
   next(): Promise<Push> {

@@ -5,7 +5,7 @@ import { onAbort } from "./transport.js";
 /** How long the handshake may take. */
 const handshakeMs = 10_000;
 
-/** The close code of a client whose login or token is over, and of one whose share is. */
+/** The close code for a client whose login or token is no longer valid, and for one whose share is not. */
 const loginOver = 4401;
 const revoked = 4403;
 
@@ -26,9 +26,9 @@ export interface DialOptions {
   token?: string | undefined;
   /** More subprotocols to offer, for a login that is not a token. A function is called for each connection. */
   protocols?: readonly string[] | (() => readonly string[]) | undefined;
-  /** What to use instead of the global WebSocket. */
+  /** The WebSocket class to use instead of the global one. */
   WebSocket?: (new (url: string, protocols: string[]) => WebSocketLike) | undefined;
-  /** Is called when a connection ends, with the code and the reason of the daemon: 1012, it stops or is replaced; 4401, the login or the token is over; 4403, the share is. */
+  /** Is called when a connection ends, with the daemon's close code and reason. 1012: the daemon stops or is replaced; 4401: the login or token is no longer valid; 4403: the share is not. */
   onClose?: ((code: number, reason: string) => void) | undefined;
 }
 
@@ -65,7 +65,7 @@ export function dialer({ url, token, protocols = [], WebSocket, onClose }: DialO
       };
       const timer = setTimeout(() => fail(new ConnectionLostError(`daemon at ${address}: no answer`, false)), handshakeMs);
       const stop = onAbort(signal, fail);
-      // In a browser close follows at once, and knows more; some other WebSockets leave it out.
+      // In a browser, the close event follows at once and has the reason; some other WebSockets do not send it.
       socket.onerror = () => setTimeout(() => !connection && fail(ended(1006, "", false)));
       socket.onmessage = (event: { data?: unknown }) => messages.put(String(event.data));
       socket.onclose = ({ code = 1006, reason = "" }: { code?: number; reason?: string }) => {
@@ -97,7 +97,7 @@ class Messages implements AsyncIterable<string> {
     this.#wake?.();
   }
 
-  /** Ends with an error, behind the messages that have come. */
+  /** Ends with an error, after the messages that have arrived. */
   end(error: TrlError): void {
     this.#over = error;
     this.#wake?.();

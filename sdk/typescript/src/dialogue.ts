@@ -10,56 +10,56 @@ import type * as wire from "./types.js";
 /** Which coding agent to talk to, and how. */
 export interface DialogueOptions extends Camel<wire.DialogueCreateParams>, Abortable {}
 
-/** How a message is sent. */
+/** The options of a message. */
 export interface SendOptions extends Abortable {
-  /** A UUID. A second message with the same id is not sent. Absent: a new one. */
+  /** A UUID. A second message with the same id is not sent. Absent: a new id. */
   messageId?: string;
 }
 
-/** What a request of the agent is answered with. */
+/** The answer to a request of the agent. */
 export interface Answer extends Omit<Camel<wire.DialogueRespondParams>, "dialogueId" | "requestId"> {}
 
 /** Which events of a dialogue to push. */
 export interface DialogueEventOptions extends Omit<Camel<wire.DialogueEventsParams>, "dialogueId">, StreamOptions {}
 
-/** Which part of what the agent's program wrote, or read, is wanted. */
+/** Which part of the agent's raw output or input to read. */
 export interface RawOptions extends Pick<Camel<wire.DialogueRawParams>, "epoch" | "stream" | "offset">, Abortable {}
 
-/** What a message has led to: the end of a turn, requests that wait for an answer, or the end of the agent. */
+/** The reply to a message: the end of a turn, requests that wait for an answer, or the end of the agent. */
 export interface Reply {
   messageId: string;
-  /** Of the last event that was looked at; `wait` goes on from here. */
+  /** The number of the last event that was read; `wait` continues from here. */
   seq: number;
-  /** What the agent says of the turn, at its end. */
+  /** The agent's text at the end of the turn. */
   text: string;
   /** The turn that has ended. */
   turn?: DialogueTurn;
-  /** Those that wait for an answer. When there are some, the turn goes on after them: answer, then `wait`. */
+  /** The requests that wait for an answer. If there are any, the turn has not ended: answer them, then `wait`. */
   requests: DialogueRequest[];
-  /** How the agent's program ended, when it has. */
+  /** How the agent's program ended; absent if it has not. */
   ended?: DialogueEnd;
 }
 
-/** A conversation with a coding agent. It goes on without the client, and over a restart of the daemon. */
+/** A conversation with a coding agent. It continues without the client, and across restarts of the daemon. */
 export class Dialogue {
   readonly id: string;
   /** The dialogue as it was when it was created or found. */
   readonly created: DialogueInfo;
   #trl: Trl;
 
-  /** For Trl. */
+  /** Called by Trl. */
   constructor(trl: Trl, info: DialogueInfo) {
     this.#trl = trl;
     this.id = info.dialogueId;
     this.created = info;
   }
 
-  /** Everything about the dialogue now. */
+  /** Returns the current state of the dialogue. */
   async info(options: Abortable = {}): Promise<DialogueInfo> {
     return this.#trl.call("dialogue.info", { dialogueId: this.id }, options);
   }
 
-  /** Gives the agent a message: a text, or blocks. It is sent once, however often the connection is lost. */
+  /** Sends the agent a message: a text, or blocks. The message is sent once, even if the connection is lost. */
   async send(message: string | Camel<wire.DialogueContent>[], options: SendOptions = {}): Promise<DialogueSendResult> {
     const { signal, messageId = newUUID() } = options;
     const what = typeof message === "string" ? { text: message } : { content: message };
@@ -72,9 +72,9 @@ export class Dialogue {
   }
 
   /**
-   * Waits for what a message leads to; after the requests of a reply are answered, for
-   * what comes then. A message that came while the agent worked may be answered in the
-   * turn that ran.
+   * Waits for the reply to a message; or, once the requests of a reply are answered, for
+   * the rest of it. The agent may answer a message that came while it worked in the turn
+   * that was running.
    */
   async wait(after: DialogueSendResult | Reply, options: Abortable = {}): Promise<Reply> {
     const { messageId } = after;
@@ -92,7 +92,7 @@ export class Dialogue {
           reply.text = reply.turn.text ?? "";
           if (reply.turn.outcome !== "lost" && reply.turn.messages?.includes(messageId)) return reply; // else the end follows
           break;
-        case "state": // at rest; the agent did not say which messages the turn was for
+        case "state": // idle; the agent did not say which messages the turn was for
           if (event.state === "idle" && reply.turn && (await this.info(options)).state === "idle") return reply;
           break;
         case "message":
@@ -105,7 +105,7 @@ export class Dialogue {
     return reply;
   }
 
-  /** The requests that wait for an answer now. */
+  /** Returns the requests that wait for an answer. */
   async requests(options: Abortable = {}): Promise<DialogueRequest[]> {
     return (await this.transcript(options)).requests.filter((request) => !request.how);
   }
@@ -120,7 +120,7 @@ export class Dialogue {
     return this.#trl.call("dialogue.respond", { dialogueId: this.id, requestId, ...answer }, options);
   }
 
-  /** Allows what a request asks for. */
+  /** Allows a request. */
   async allow(request: string | Pick<DialogueRequest, "requestId">, answer: Omit<Answer, "decision"> = {}): Promise<DialogueInfo> {
     return this.respond(request, { decision: "allow", ...answer });
   }
@@ -130,7 +130,7 @@ export class Dialogue {
     return this.respond(request, { decision: "deny", ...(message && { message }) });
   }
 
-  /** Stops what the agent does now. The dialogue goes on. */
+  /** Stops the agent's current turn. The dialogue goes on. */
   async interrupt(options: Abortable = {}): Promise<DialogueInfo> {
     return this.#trl.call("dialogue.interrupt", { dialogueId: this.id }, options);
   }
@@ -140,7 +140,7 @@ export class Dialogue {
     return this.#trl.call("dialogue.set", { dialogueId: this.id, ...what }, options);
   }
 
-  /** Yields what has happened and happens, from any event on, until the agent's program has ended. */
+  /** Yields past and future events, from any event on, until the agent's program has ended. */
   events(options: DialogueEventOptions = {}): DialogueStream {
     const { signal, reconnect, ...rest } = options;
     const params = { dialogue_id: this.id, ...(toWire(rest) as object) };
@@ -152,12 +152,12 @@ export class Dialogue {
     return this.#trl.call("dialogue.transcript", { dialogueId: this.id }, options);
   }
 
-  /** Yields what the agent's program wrote, byte for byte, up to its present end; with stream stdin, what was sent to it. */
+  /** Yields the raw output of the agent's program up to its current end; with stream stdin, its raw input. */
   async *raw(options: RawOptions = {}): AsyncGenerator<Uint8Array, void> {
     const { signal, offset: first = 0, ...which } = options;
     for (let offset = first; ; ) {
       const piece = await this.#trl.call("dialogue.raw", { dialogueId: this.id, ...which, offset }, { signal });
-      which.epoch = piece.epoch; // the last one may become another
+      which.epoch = piece.epoch; // a later piece must be of the same epoch
       const bytes = exactBytes(piece.data, piece.dataBase64);
       if (bytes.length > 0) yield bytes;
       offset = piece.offset + bytes.length;
@@ -165,19 +165,19 @@ export class Dialogue {
     }
   }
 
-  /** Ends the agent's program and everything it started. With force at once; with forget nothing is kept of the dialogue. */
+  /** Ends the agent's program and everything it started. With `force` it does so at once; with `forget` the daemon keeps nothing of the dialogue. */
   async terminate(options: Abortable & { force?: boolean; forget?: boolean } = {}): Promise<DialogueInfo> {
     const { signal, ...rest } = options;
     return this.#trl.call("dialogue.terminate", { dialogueId: this.id, ...rest }, { signal });
   }
 
-  /** Starts the agent again, in the same dialogue. It gets only the environment given here. */
+  /** Starts the agent again, in the same dialogue. The agent gets only the environment of the options. */
   async resume(options: Abortable & { env?: Record<string, string>; prompt?: string } = {}): Promise<DialogueInfo> {
     const { signal, ...rest } = options;
     return this.#trl.call("dialogue.resume", { dialogueId: this.id, ...rest }, { signal });
   }
 
-  /** Looks again for an agent that could not be reached. */
+  /** Tries again to reach the agent of a dialogue in state error. */
   async retry(options: Abortable = {}): Promise<DialogueInfo> {
     return this.#trl.call("dialogue.retry", { dialogueId: this.id }, options);
   }
@@ -191,7 +191,7 @@ export class Dialogue {
   }
 }
 
-/** What happens in a dialogue. It ends when the agent's program has ended, or with `noFollow` behind what is there. */
+/** The events of a dialogue. The stream ends when the agent's program has ended, or with `noFollow` after the last event. */
 export class DialogueStream extends PushStream<DialogueEvent> {
   protected override repeatable(): boolean {
     return true;
@@ -211,7 +211,7 @@ export class DialogueStream extends PushStream<DialogueEvent> {
   }
 }
 
-/** Random, as agents want it. */
+/** Returns a random UUID (version 4), the form of message ids that agents require. */
 function newUUID(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   bytes[6] = (bytes[6]! & 0x0f) | 0x40;

@@ -28,7 +28,7 @@ export class TrlError extends Error {
     return typeof this.details.reason === "string" ? this.details.reason : "";
   }
 
-  /** Makes an error of what the daemon said. */
+  /** Makes an error of the error object of the daemon. */
   static from(body: Partial<ErrorBody> | undefined): TrlError {
     const code = body?.code ?? "INTERNAL_ERROR";
     return new ((errorClasses as Partial<Record<string, typeof TrlError>>)[code] ?? TrlError)(code, body?.message ?? "the daemon gave no reason", body?.details ?? {});
@@ -106,9 +106,9 @@ export class InternalError extends TrlError {}
 
 /**
  * The daemon cannot be reached, or went away before it answered. The code is
- * RUNTIME_UNAVAILABLE, as everywhere in TRL. That of a stream has in `details` the
- * exec_id and after_seq with which it can be read on later; that of a WebSocket has the
- * close_code.
+ * RUNTIME_UNAVAILABLE, as everywhere in TRL. The error of a stream has in `details` the
+ * exec_id and after_seq with which another stream continues; the error of a WebSocket has
+ * the close_code.
  */
 export class ConnectionLostError extends RuntimeUnavailableError {
   /**
@@ -154,7 +154,7 @@ const errorClasses: Readonly<Record<ErrorCode, typeof TrlError>> = {
 /** A command whose result was checked did not end with the exit code 0. */
 export class CommandFailedError extends Error {
   override name = "CommandFailedError";
-  /** Everything the command did. */
+  /** The result of the command. */
   readonly result: ExecResult;
 
   constructor(result: ExecResult) {
@@ -165,7 +165,7 @@ export class CommandFailedError extends Error {
   }
 }
 
-/** The words of any thrown thing. */
+/** The message of any thrown value. */
 export function reason(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   return cause.message || (cause as { code?: string }).code || cause.name;

@@ -37,7 +37,7 @@ export class HTTPTransport implements Transport {
 
   constructor({ url, token, fetch: f = fetch }: HTTPOptions) {
     this.#base = new URL(url).href.replace(/\/+$/, "");
-    // A call that takes long shows signs of life: fetch, browsers and proxies give up one that does not.
+    // The daemon sends signs of life during a long call: fetch, browsers and proxies give up a silent one.
     const headers = { "content-type": "application/json", "x-trl-keep-alive": "1" };
     this.#headers = token ? { ...headers, authorization: `Bearer ${token}` } : headers;
     // A browser's fetch has to be called as a function of the window.
@@ -49,7 +49,7 @@ export class HTTPTransport implements Transport {
     try {
       const body: unknown = JSON.parse(await response.text());
       const { error } = body as { error?: ErrorBody };
-      if (error) throw TrlError.from(error); // an answer that took long has sent its status before
+      if (error) throw TrlError.from(error); // the status of an answer that took long was sent before the error was known
       return body;
     } catch (cause) {
       throw this.#explain(cause, signal);
@@ -107,7 +107,7 @@ export class HTTPTransport implements Transport {
     }
   }
 
-  /** Makes the error of a call: what the daemon or the signal said, or that the connection is lost. */
+  /** Returns the error of a call: that of the daemon, the reason of the signal, or a lost connection. */
   #explain(cause: unknown, signal: AbortSignal | undefined): unknown {
     if (signal?.aborted) return signal.reason;
     if (this.#closing.signal.aborted) return this.#closing.signal.reason;
@@ -118,14 +118,14 @@ export class HTTPTransport implements Transport {
   }
 }
 
-/** The error of an answer that is not good; a proxy's when it is not the daemon's own. */
+/** The error of an answer with an error status: that of the daemon, or else of a proxy before it. */
 async function refusal(response: Response): Promise<TrlError> {
   const text = await response.text();
   try {
     const { error } = JSON.parse(text) as { error?: ErrorBody };
     if (error?.code) return TrlError.from(error);
   } catch {
-    // not the daemon's
+    // the answer is not from the daemon
   }
   const message = `HTTP status ${response.status} ${response.statusText}`.trim();
   if ([502, 503, 504].includes(response.status)) return new ConnectionLostError(message, true);

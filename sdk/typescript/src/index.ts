@@ -17,24 +17,24 @@ export type { HTTPOptions } from "./http.js";
 
 /** Where a daemon listens on a socket. */
 export interface SocketOptions extends ReconnectOptions, TraceOptions, Abortable {
-  /** A path. Absent: where the daemon of this user listens. */
+  /** The path of the socket. Absent: the socket of this user's daemon. */
   socket?: string | undefined;
   /**
-   * Whether the daemon of this user is started when none runs, by the program trl on the
-   * PATH. Absent: true, unless a socket is named.
+   * Whether to start the daemon of this user, with the program trl on the PATH, if none
+   * runs. Absent: true, unless `socket` is set.
    */
   start?: boolean | undefined;
 }
 
-/** A daemon that is started for this client alone. */
+/** A private daemon, which serves only this client. */
 export interface StdioOptions extends TraceOptions, Abortable {
   /** The command, such as ["trl", "serve", "--stdio"]. */
   stdio: readonly string[];
 }
 
 /**
- * Connects to a daemon: on its socket, by default; over HTTP with `url`, where the
- * token may also come from TRL_AUTH_TOKEN; or with `stdio` to one that is started for it.
+ * Connects to a daemon: by default over its socket; over HTTP with `url`, where the token
+ * may also come from TRL_AUTH_TOKEN; or with `stdio` to a private daemon, which it starts.
  */
 export async function connect(options: SocketOptions | HTTPOptions | StdioOptions = {}): Promise<Trl> {
   if ("url" in options) {

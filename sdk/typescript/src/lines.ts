@@ -6,16 +6,16 @@ export class Cutter {
   #decoder = new TextDecoder();
   #chunk: Uint8Array = new Uint8Array(0);
   #at = 0;
-  #parts: Uint8Array[] = []; // taken, of what is not whole yet
-  #size = 0; // of the parts
+  #parts: Uint8Array[] = []; // pieces of a line, or of counted bytes, that is not complete yet
+  #size = 0; // size of the parts
 
-  /** Takes the next bytes, when everything that is whole has been taken out. */
+  /** Adds the next bytes. Take out everything that is complete first. */
   feed(chunk: Uint8Array): void {
     this.#chunk = chunk;
     this.#at = 0;
   }
 
-  /** The next whole line, without its end. Blank lines are left out. */
+  /** The next complete line, without its end. Blank lines are skipped. */
   line(): string | undefined {
     while (this.#at < this.#chunk.length) {
       const end = this.#chunk.indexOf(10, this.#at);
@@ -29,7 +29,7 @@ export class Cutter {
     return undefined;
   }
 
-  /** The next n bytes, in memory of their own. When they are not all there yet, only these may be asked for. */
+  /** The next n bytes, as a copy. If they have not all arrived, the caller must ask for the same bytes again. */
   bytes(n: number): Uint8Array | undefined {
     this.#take(Math.min(this.#chunk.length, this.#at + n - this.#size));
     if (this.#size < n) return undefined;

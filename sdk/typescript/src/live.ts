@@ -5,26 +5,26 @@ import { Backoff } from "./reconnect.js";
 import type { Push, Pushes } from "./transport.js";
 import type { StreamStart } from "./types.js";
 
-/** The states of a LiveConnection. Over: there is no login any more, so it is not tried again by itself. */
+/** The states of a LiveConnection. In state over the login has ended, so the connection does not try again by itself. */
 export type LiveState = "connecting" | "online" | "waiting" | "over";
 
-/** After so long, the loss of a connection is a new one, and the pauses begin with the shortest. */
+/** A connection that lasted longer than this was a success: after its loss, the pauses begin with the shortest again. */
 const steadyMs = 2000;
 
 /** Where to connect to, and what to call when something changes. */
 export interface LiveOptions extends DialOptions {
-  /** Is called after every connect. What is subscribed there is subscribed again. */
+  /** Is called after every connect. Open the streams here, so that they are opened again after a loss. */
   onOpen?: (() => void) | undefined;
   /** Is called when the state has changed. */
   onChange?: (() => void) | undefined;
-  /** Is asked after a refused handshake, because a browser does not say why: whether there is no login any more. */
+  /** Is called after a refused handshake, because a browser does not say why it was refused. Returns whether the login has ended. */
   isOver?: (() => Promise<boolean>) | undefined;
 }
 
 /**
- * One WebSocket that comes back, for a page that shows whether it is connected. It speaks the words
- * of the wire. Nothing is repeated by itself: a call whose answer is lost is an error at once, and
- * `onOpen` says when to ask again.
+ * One WebSocket that reconnects, for a page that shows whether it is connected. It uses the names of
+ * the wire. It repeats nothing: a call whose answer is lost fails at once, and `onOpen` says when to
+ * ask again.
  */
 export class LiveConnection {
   #options: LiveOptions;
@@ -50,12 +50,12 @@ export class LiveConnection {
     return this.#state;
   }
 
-  /** When the next attempt is, in milliseconds of Date.now(), while it waits. */
+  /** When the next attempt begins, in milliseconds of Date.now(), in state waiting. */
   get nextTry(): number {
     return this.#nextTry;
   }
 
-  /** Since when there has been no connection, in milliseconds of Date.now(); 0 while there is one. */
+  /** When the connection was lost, in milliseconds of Date.now(); 0 while there is one. */
   get lostAt(): number {
     return this.#lostAt;
   }
@@ -86,14 +86,14 @@ export class LiveConnection {
     this.#connection?.hangUp();
   }
 
-  /** Tries again now, if it waits or is over. */
+  /** Tries again now, in state waiting or over. */
   kick(): void {
     if (this.#state !== "waiting" && this.#state !== "over") return;
     this.#backoff.reset();
     this.#connect();
   }
 
-  /** Ends the connection for good. */
+  /** Ends the connection permanently. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
@@ -103,7 +103,7 @@ export class LiveConnection {
   }
 
   #online(): LineConnection {
-    if (!this.#connection) throw new ConnectionLostError("there is no connection to the daemon", false);
+    if (!this.#connection) throw new ConnectionLostError("no connection to the daemon", false);
     return this.#connection;
   }
 

@@ -10,7 +10,7 @@ export type Camel<T> = T extends readonly (infer E)[]
       : { [K in keyof T as K extends string ? CamelName<K> : K]: Camel<T[K]> }
     : T;
 
-/** The fields whose value is not ours to rename: a map with keys that are data, or what an agent or its tool said. */
+/** The fields whose values must not be renamed: maps whose keys are data, and values that come from an agent or its tools. */
 export const verbatim: ReadonlySet<string> = new Set(["env", "labels", "limits", "node_selector", "details", "answers", "input", "effective_input", "structured", "data", "cut"]);
 
 /** Renames the fields of parameters for the wire, at every depth. */
@@ -18,14 +18,14 @@ export function toWire(value: unknown): unknown {
   return rename(value, snakeName);
 }
 
-/** Renames the fields of what came from the wire, at every depth. */
+/** Renames the fields of a value from the wire, at every depth. */
 export function fromWire<T>(value: T): Camel<T> {
   return rename(value, camelName) as Camel<T>;
 }
 
 const camelNames = new Map<string, string>();
 
-/** Every push has the same few names, so they are remembered; a foreign server cannot make this grow without end. */
+/** Every push has the same few names, so they are cached. The cache is bounded, so that a malicious server cannot fill the memory. */
 function camelName(name: string): string {
   let camel = camelNames.get(name);
   if (camel === undefined) {

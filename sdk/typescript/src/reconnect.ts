@@ -2,16 +2,16 @@ import { ConnectionLostError, TrlError } from "./errors.js";
 import { onAbort, type Transport, type WireRequest } from "./transport.js";
 
 
-/** Whether and how long a lost connection is made again. */
+/** Whether, and for how long, a client reconnects. */
 export interface ReconnectOptions {
   /**
-   * false: a lost connection is an error at once. Otherwise it is made again, with
-   * growing pauses, for at most this many seconds. Absent: 30.
+   * false: a lost connection is an error at once. Otherwise the client tries to reconnect,
+   * with growing pauses, for at most this many seconds. Absent: 30.
    */
   reconnect?: false | { timeoutS?: number } | undefined;
 }
 
-/** A transport with the decision how often to try it. */
+/** A transport, with the rule for reconnecting. */
 export interface Link extends ReconnectOptions {
   readonly transport: Transport;
   readonly closed: boolean;
@@ -19,17 +19,17 @@ export interface Link extends ReconnectOptions {
   traced(request: WireRequest): WireRequest;
 }
 
-/** Whether the daemon was not there, or says itself that it is going away. */
+/** Whether the daemon could not be reached, or answered that it is starting or stopping. */
 export function isUnavailable(error: unknown): error is TrlError {
   return error instanceof TrlError && error.code === "RUNTIME_UNAVAILABLE";
 }
 
-/** Whether a request that ended with this error may have been carried out. */
+/** Whether a request that failed with this error may have taken effect. */
 export function mayHaveBeenDone(error: TrlError): boolean {
   return error instanceof ConnectionLostError ? error.sent : error.reason !== "starting";
 }
 
-/** Pauses that grow. Many clients that lost the same daemon need not all come back in the same moment. */
+/** Growing pauses with a random part, so that the clients of a daemon that ended do not all return at once. */
 export class Backoff {
   #pauses: { firstMs: number; secondMs: number; longestMs: number };
   #nextMs: number;
@@ -39,7 +39,7 @@ export class Backoff {
     this.#nextMs = pauses.firstMs;
   }
 
-  /** How long the next pause is. */
+  /** Returns the length of the next pause. */
   next(): number {
     const ms = this.#nextMs * (0.5 + Math.random() / 2);
     this.#nextMs = Math.min(Math.max(2 * this.#nextMs, this.#pauses.secondMs), this.#pauses.longestMs);
@@ -52,7 +52,7 @@ export class Backoff {
   }
 }
 
-/** The pauses between the attempts to reach a daemon that is not there. */
+/** The pauses between attempts to reach a daemon, and the time limit for them. */
 export class Patience {
   #link: Link;
   #budgetMs: number;
@@ -65,15 +65,15 @@ export class Patience {
     this.#budgetMs = reconnect && link.transport.reconnects ? (reconnect.timeoutS ?? 30) * 1000 : 0;
   }
 
-  /** Forgets earlier failures: the daemon is there again. */
+  /** Forgets earlier failures, after the daemon has answered. */
   renew(): void {
     this.#until = undefined;
     this.#backoff.reset();
   }
 
-  /** Waits before the next attempt, or throws the error when there shall be none. `lastedMs` is how long the last one took. */
+  /** Waits before the next attempt, or throws the error if there must be none. `lastedMs` is how long the last attempt took. */
   async pause(error: TrlError, signal: AbortSignal | undefined, lastedMs = 0): Promise<void> {
-    if (lastedMs > this.#budgetMs) this.renew(); // the daemon was there for a while: this is another loss
+    if (lastedMs > this.#budgetMs) this.renew(); // the daemon was reachable for a while, so this is a new loss
     const now = performance.now();
     this.#until ??= now + this.#budgetMs;
     if (this.#link.closed || now >= this.#until) throw error;

@@ -1,4 +1,4 @@
-// The types of the wire under their names in TypeScript. What they mean is said in types.ts.
+// The types of the wire under their names in TypeScript. types.ts documents them.
 import type { Camel } from "./names.js";
 import type * as wire from "./types.js";
 

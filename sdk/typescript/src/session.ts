@@ -17,19 +17,19 @@ import { ExecStream, type StreamOptions } from "./stream.js";
 import type { Abortable, WireRequest } from "./transport.js";
 import type * as wire from "./types.js";
 
-/** How a command is run. */
+/** The options of a command. */
 export interface RunOptions extends Omit<Camel<wire.ExecParams>, "sessionId" | "command" | "argv" | "stdin" | "stdinBase64" | "stdinOpen" | "backpressure">, Abortable {
-  /** What the command reads. Absent: end of file at once. */
+  /** The stdin of the command. Absent: empty. */
   stdin?: TextOrBytes;
 }
 
-/** How a command is started. */
+/** The options of a command that is started. */
 export interface StartOptions extends RunOptions {
   /** Keeps stdin open, so that `input` can write to it. */
   stdinOpen?: boolean;
 }
 
-/** How a command is started and its output read. */
+/** The options of a command whose output is streamed. */
 export interface ExecStreamOptions extends StartOptions, StreamOptions, Pick<Camel<wire.ExecStreamParams>, "stream" | "backpressure"> {}
 
 /** Which part of a command's output to stream. */
@@ -41,11 +41,11 @@ export interface WaitOptions extends Omit<Camel<wire.ExecWaitParams>, "execIds" 
 /** Which part of the kept output to read. */
 export interface OutputOptions extends Omit<Camel<wire.ExecOutputParams>, "execId">, Abortable {}
 
-/** How input is written. */
+/** The options of input. */
 export interface InputOptions extends Abortable {
   /** Ends the input after the data. */
   close?: boolean;
-  /** Input with an id that was seen before is not written again. Absent: a new one. */
+  /** The daemon does not write input with the same id twice. Absent: a new id. */
   writeId?: string;
 }
 
@@ -57,19 +57,19 @@ export abstract class AnySession {
   /** @internal */
   protected readonly trl: Trl;
 
-  /** For Trl. */
+  /** Called by Trl. */
   constructor(trl: Trl, info: SessionInfo) {
     this.trl = trl;
     this.id = info.sessionId;
     this.created = info;
   }
 
-  /** Everything about the session now. */
+  /** Returns the current details of the session. */
   async info(options: Abortable = {}): Promise<SessionDetails> {
     return this.trl.call("session.info", { sessionId: this.id }, options);
   }
 
-  /** Gives the session another name ("" for none), other tags, or another end. */
+  /** Changes the name ("" for none), the tags, or the time limits of the session. */
   async set(what: Omit<Camel<wire.SessionSetParams>, "sessionId">, options: Abortable = {}): Promise<SessionInfo> {
     return this.trl.call("session.set", { sessionId: this.id, ...what }, options);
   }
@@ -85,7 +85,7 @@ export abstract class AnySession {
   }
 }
 
-/** A place to work with a living shell: what one command sets, the next one has. */
+/** A session with a live shell: a command finds the directory and variables that the command before it set. */
 export class Session extends AnySession {
   /**
    * Runs a command and waits for its outcome. A string is text for the shell; a list is a program
@@ -98,63 +98,63 @@ export class Session extends AnySession {
     return execResult(fromWire(result as wire.ExecResult));
   }
 
-  /** Runs a command and yields its output as it comes, then its exit. The first `next` starts the command. */
+  /** Runs a command and yields its output as it arrives, then its exit. The first `next` starts the command. */
   stream(command: string | readonly string[], options: ExecStreamOptions = {}): ExecStream {
     const { signal, reconnect, ...rest } = options;
     const request = { method: "exec.stream", params: this.#once(command, rest) };
     return new ExecStream(this.trl.link, request, { signal, reconnect });
   }
 
-  /** Starts a command that goes on by itself. */
+  /** Starts a command and returns at once. */
   async start(command: string | readonly string[], options: StartOptions = {}): Promise<Exec> {
     const { signal, ...rest } = options;
     const info = (await this.trl.request({ method: "exec.start", params: this.#once(command, rest) }, signal)) as wire.ExecInfo;
     return new Exec(this.trl, info.exec_id);
   }
 
-  /** Cancels the command that runs now. */
+  /** Cancels the running command. */
   async cancel(signalName?: string, options: Abortable = {}): Promise<ExecInfo> {
     return this.trl.call("exec.cancel", { sessionId: this.id, ...(signalName && { signal: signalName }) }, options);
   }
 
-  /** The commands of the session that are still known, oldest first. */
+  /** Returns the commands that the daemon still keeps, oldest first. */
   async execs(options: Abortable = {}): Promise<ExecInfo[]> {
     return (await this.trl.call("exec.list", { sessionId: this.id }, options)).execs;
   }
 
-  /** The parameters of a command that can be asked for again, and runs once. */
+  /** The parameters of a command, with a run_id: the request can be repeated, and the command runs once. */
   #once(command: string | readonly string[], options: StartOptions): WireRequest["params"] {
     return { run_id: newWriteID(), ...this.#params(command, options) };
   }
 
-  /** The parameters on the wire. The daemon still takes the text "open" for stdin_open, so that text travels as base64. */
+  /** The parameters on the wire. For the daemon, the text "open" still means stdin_open, so that text is sent as base64. */
   #params(command: string | readonly string[], { stdin, stdinOpen, ...options }: StartOptions): WireRequest["params"] {
     const input = stdinOpen ? { stdin_open: true } : stdin === undefined ? {} : dataFields("stdin", stdin, (text) => text !== "open");
-    if (stdinOpen && stdin !== undefined) throw new TypeError("stdin: cannot be given together with stdinOpen");
+    if (stdinOpen && stdin !== undefined) throw new TypeError("stdin: cannot be combined with stdinOpen");
     const what = typeof command === "string" ? { command } : { argv: command };
     return { session_id: this.id, ...what, ...(toWire(options) as object), ...input };
   }
 }
 
-/** One command: running, or ended and still known. */
+/** One command: running, or ended and still kept. */
 export class Exec {
   readonly id: string;
   #trl: Trl;
 
-  /** For Trl and Session. */
+  /** Called by Trl and Session. */
   constructor(trl: Trl, id: string) {
     this.#trl = trl;
     this.id = id;
   }
 
-  /** Waits until the command exits or meets a condition of the options; null when timeoutS is over first. */
+  /** Waits until the command exits or meets a condition of the options; null if timeoutS passes first. */
   async wait(options: WaitOptions = {}): Promise<WaitEvent | null> {
     const { signal, ...rest } = options;
     const result = await this.#trl.call("exec.wait", { execIds: [this.id], ...rest }, { signal });
     return result.happened[0] ?? null;
   }
 
-  /** Yields the output from its beginning, or from where the options say, and then the exit. */
+  /** Yields the output from its beginning, or from the position in the options, and then the exit. */
   stream(options: AttachOptions = {}): ExecStream {
     const { signal, reconnect, ...rest } = options;
     const params = { exec_id: this.id, ...(toWire(rest) as object) };
@@ -168,7 +168,7 @@ export class Exec {
     return withBytes(result, { bytes: ["data", "dataBase64"] });
   }
 
-  /** Writes to the stdin of a command that was started with `stdinOpen`. It is written once, however often it is sent. */
+  /** Writes to the stdin of a command that was started with `stdinOpen`. The data is written once, even if it is sent several times. */
   async input(data: TextOrBytes, options: InputOptions = {}): Promise<ExecInputResult> {
     return this.#write(data, options);
   }
@@ -198,13 +198,13 @@ export class Exec {
     return this.#trl.call("exec.cancel", { execId: this.id, ...(signalName && { signal: signalName }) }, options);
   }
 
-  /** State, and outcome if it has ended. */
+  /** Returns the state of the command, and its outcome if it has ended. */
   async info(options: Abortable = {}): Promise<ExecInfo> {
     return this.#trl.call("exec.info", { execId: this.id }, options);
   }
 }
 
-/** Adds to a result what is computed from it. */
+/** Adds the computed properties to a result. */
 function execResult(result: Camel<wire.ExecResult>): ExecResult {
   const full = withBytes(result, { stdoutData: ["stdout", "stdoutBase64"], stderrData: ["stderr", "stderrBase64"] }) as ExecResult;
   const check = () => {
@@ -214,7 +214,7 @@ function execResult(result: Camel<wire.ExecResult>): ExecResult {
   return Object.defineProperties(full, { ok: { value: full.exitCode === 0 }, check: { value: check } });
 }
 
-/** Adds properties with the exact bytes of pairs of text and base64. They are made when they are asked for. */
+/** Adds properties with the exact bytes of pairs of text and base64. Each is computed when it is read. */
 function withBytes<T extends object, P extends string>(result: T, pairs: Record<P, [text: keyof T, base64: keyof T]>): T & Record<P, Uint8Array> {
   for (const [name, [text, base64]] of Object.entries(pairs) as [string, [keyof T, keyof T]][]) {
     const get = () => exactBytes(result[text] as string, result[base64] as string | undefined);

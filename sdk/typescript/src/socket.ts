@@ -24,7 +24,7 @@ export class SocketTransport implements Transport {
   #own = new Set<LineConnection>();
   #closed = false;
 
-  /** With start, a daemon is started when none listens. */
+  /** With `start`, it starts a daemon if none listens. */
   constructor(path: string, start = false) {
     this.#path = path;
     this.#start = start;
@@ -134,7 +134,7 @@ function isAbsent(error: unknown): boolean {
 function startDaemon(path: string): Promise<string> {
   const none = `daemon at ${path}: none is running`;
   return new Promise((resolve, reject) => {
-    // In a group of its own, or Ctrl-C on the terminal would end the start halfway.
+    // In a process group of its own, or Ctrl-C on the terminal would interrupt the start halfway.
     const child = spawn("trl", ["serve", "--background"], { stdio: ["ignore", "pipe", "pipe"], detached: true, timeout: startTimeoutMs });
     let stdout = "";
     let stderr = "";
@@ -183,7 +183,7 @@ export class StdioTransport implements Transport {
     const streams = [child, child.stdin, child.stdout, child.stderr] as { ref?(): void; unref?(): void }[];
     async function* output(): AsyncGenerator<Uint8Array> {
       yield* child.stdout as AsyncIterable<Uint8Array>;
-      await gone; // so that its last words are there
+      await gone; // so that its last lines of stderr have arrived
     }
     this.#connection = new LineConnection({
       readable: output(),
@@ -196,7 +196,7 @@ export class StdioTransport implements Transport {
     this.#end = async () => {
       this.#connection.lose("closed by this side");
       streams.forEach((stream) => stream.ref?.());
-      child.kill("SIGTERM"); // or it would answer first what it has been asked
+      child.kill("SIGTERM"); // without a signal, the daemon would first answer all pending requests
       const timer = setTimeout(() => child.kill("SIGKILL"), closeGraceMs);
       await gone;
       clearTimeout(timer);

@@ -70,14 +70,13 @@ export interface Exit extends ExecOutcome {
 /** The items of the stream of a command, distinguished by `type`. */
 export type StreamItem = OutputChunk | Gap | Exit;
 
-/** What a subscription yields. */
+/** The items of a subscription. */
 export type TrlEvent = LifecycleEvent | MissedEvent;
 
 /**
- * A stream that outlives its connection: when that is lost, the stream is asked for
- * again from where it was, and what comes twice is dropped. It begins with the first
- * item that is asked for, is read no faster than its one consumer takes it, and is
- * let go by break, close or the signal.
+ * A stream that outlives its connection. After a loss it is opened again where it stopped,
+ * and items that come twice are dropped. The first `next` opens the stream. It is read no
+ * faster than its one consumer takes items; `break`, `close` or the signal closes it.
  */
 export abstract class PushStream<T> implements AsyncIterable<T> {
   #link: Link;
@@ -97,17 +96,17 @@ export abstract class PushStream<T> implements AsyncIterable<T> {
     this.#patience = new Patience(link, options);
   }
 
-  /** What to ask for after the connection was lost; start is what was answered at first, request what was asked last. */
+  /** Returns the request that continues the stream after a loss; `start` is the first answer, `request` the last request. */
   protected abstract resume(start: StreamStart, request: WireRequest): WireRequest;
-  /** Takes what was answered, each time the stream is opened. */
+  /** Is called with the answer each time the stream is opened. */
   protected started(_: StreamStart): void {}
-  /** Whether a request may be sent again before it was answered. */
+  /** Whether a request without an answer may be sent again. */
   protected abstract repeatable(request: WireRequest): boolean;
-  /** What another reader needs to go on from here. */
+  /** The parameters with which another reader continues from here. */
   protected whereabouts(start: StreamStart | undefined): Record<string, unknown> {
     return { exec_id: start?.exec_id, after_seq: this.lastSeq };
   }
-  /** Makes an item of a push; nothing when the consumer has it already or cannot know it. */
+  /** Turns a push into an item; undefined if the consumer already has it, or its type is unknown. */
   protected abstract accept(push: Push): T | undefined;
 
   [Symbol.asyncIterator](): AsyncIterator<T, undefined> {
@@ -138,7 +137,7 @@ export abstract class PushStream<T> implements AsyncIterable<T> {
     return { done: true, value: undefined };
   }
 
-  /** Lets the stream go. The command goes on, unless it was started with `detach: false`. */
+  /** Closes the stream. The command goes on, unless it was started with `detach: false`. */
   close(): void {
     this.#end();
   }
@@ -147,7 +146,7 @@ export abstract class PushStream<T> implements AsyncIterable<T> {
     this.#end();
   }
 
-  /** The next push, or nothing when the stream has to be opened again first. */
+  /** The next push; undefined if the stream must be opened again first. */
   async #pull(): Promise<Push | undefined> {
     const pushes = await this.#open();
     if (!pushes || this.#over) return undefined;
@@ -163,7 +162,7 @@ export abstract class PushStream<T> implements AsyncIterable<T> {
     }
   }
 
-  /** Opens the stream from where it was. Nothing is returned when that has to be tried again. */
+  /** Opens the stream where it stopped. Returns undefined if the caller must try again. */
   async #open(): Promise<Pushes | undefined> {
     if (this.#over) throw new TrlError("CONFLICT", "stream: is closed");
     if (!this.#opening) {
@@ -187,7 +186,7 @@ export abstract class PushStream<T> implements AsyncIterable<T> {
     }
   }
 
-  /** Waits until it is worth trying again; throws what cannot be helped. */
+  /** Pauses before the next attempt; throws the error if there must be none. */
   async #lost(error: unknown, pushes: Pushes | undefined): Promise<void> {
     pushes?.close();
     this.#opening = undefined;
@@ -209,12 +208,12 @@ export abstract class PushStream<T> implements AsyncIterable<T> {
   }
 }
 
-/** The output of one command as it comes, and then its exit. */
+/** The output of one command as it arrives, and then its exit. */
 export class ExecStream extends PushStream<StreamItem> {
   #last: Partial<Record<StreamName, OutputChunk | Gap>> = {};
-  #have: Partial<Record<StreamName, number>> = {}; // where the bytes end that came before the last resume
+  #have: Partial<Record<StreamName, number>> = {}; // the offset after the last byte before the last resume
 
-  /** Starts the command if that was not done yet, and returns its id. */
+  /** Starts the command, unless it has been started, and returns its id. */
   async execId(): Promise<string> {
     return (await this.opened()).exec_id ?? "";
   }
@@ -249,7 +248,7 @@ export class ExecStream extends PushStream<StreamItem> {
         return exit as unknown as Exit;
       }
       default:
-        return undefined; // of a newer daemon
+        return undefined; // a push of a newer daemon
     }
   }
 
@@ -271,7 +270,7 @@ export class ExecStream extends PushStream<StreamItem> {
   }
 }
 
-/** What happens to sessions and commands, as it happens. It does not end by itself. */
+/** The events of sessions and commands, as they happen. The stream does not end by itself. */
 export class EventStream extends PushStream<TrlEvent> {
   protected override repeatable(): boolean {
     return true;
@@ -283,7 +282,7 @@ export class EventStream extends PushStream<TrlEvent> {
 
   protected override accept(push: Push): TrlEvent | undefined {
     if (this.lastSeq !== undefined && push.seq <= this.lastSeq) return undefined;
-    if (!eventTypes.includes(push.type)) return undefined; // of a newer daemon
+    if (!eventTypes.includes(push.type)) return undefined; // an event of a newer daemon
     const { streamId: _, ...event } = fromWire(push);
     return event as unknown as TrlEvent;
   }

@@ -10,24 +10,24 @@ import type { Abortable, Push, WireRequest } from "./transport.js";
 import { Typist } from "./typist.js";
 import type { SessionAttachParams, SessionScreenParams, SessionWaitParams, StreamName, StreamStart, TerminalModes, Viewer } from "./types.js";
 
-/** What to wait for; several things end the waiting with the first of them, and so does the end of the program. */
+/** The conditions to wait for. The first one that is met ends the wait; the end of the program always does. */
 export interface SessionWaitOptions extends Omit<Camel<SessionWaitParams>, "sessionId">, Abortable {}
 
-/** How to type. */
+/** The options of typing. */
 export interface TypeOptions extends Abortable {
   /** Keys to press after the text, such as enter, up, f5, ctrl-c, alt-x or one character. */
   keys?: string[];
-  /** Input with an id that was seen before is not written again. Absent: a new one. */
+  /** The daemon does not write input with the same id twice. Absent: a new id. */
   writeId?: string;
 }
 
-/** What of a screen is wanted, and how. */
+/** Which part of a screen to return, and in which format. */
 export interface ScreenOptions extends Omit<Camel<SessionScreenParams>, "sessionId">, Abortable {}
 
-/** How a terminal is looked at. */
+/** The options of a viewer. */
 export interface ViewerOptions extends StreamOptions, Pick<Camel<SessionAttachParams>, "fromOffset" | "scrollback" | "readOnly" | "size" | "takeSize"> {}
 
-/** From which byte on to read. */
+/** Where to begin to read. */
 export interface BytesOptions extends StreamOptions {
   fromOffset?: number;
 }
@@ -37,13 +37,13 @@ abstract class ProgramSession extends AnySession {
   /** The program as a command: its output by offset, its exit, its signals. */
   readonly exec: Exec;
 
-  /** For Trl. */
+  /** Called by Trl. */
   constructor(trl: Trl, info: SessionInfo) {
     super(trl, info);
     this.exec = new Exec(trl, info.execId ?? "");
   }
 
-  /** Waits for a condition of the options, or the end of the program; null when timeoutS is over first. */
+  /** Waits for a condition of the options, or the end of the program; null if timeoutS passes first. */
   async wait(options: SessionWaitOptions): Promise<SessionWaitResult | null> {
     const { signal, ...rest } = options;
     const result = await this.trl.call("session.wait", { sessionId: this.id, ...rest }, { signal });
@@ -59,7 +59,7 @@ abstract class ProgramSession extends AnySession {
 
 /** A program on a pseudo-terminal, with a screen. */
 export class Terminal extends ProgramSession {
-  /** Types text, then presses the keys. A line is ended by the key enter. It is typed once, however often it is sent. */
+  /** Types text, then presses the keys. The key enter ends a line. The text is typed once, even if it is sent several times. */
   async input(data: TextOrBytes, options: TypeOptions = {}): Promise<SessionInputResult> {
     const fields = typeof data === "string" ? { text: data } : dataFields("data", data);
     return this.write({ ...(data.length > 0 && fields), ...(options.keys && { keys: options.keys }) }, options);
@@ -70,39 +70,39 @@ export class Terminal extends ProgramSession {
     return this.write({ keys }, {});
   }
 
-  /** Pastes text: between marks, if the program asked for them. Then presses the keys. */
+  /** Pastes text, as a bracketed paste if the program asked for that. Then presses the keys. */
   async paste(text: string, options: TypeOptions = {}): Promise<SessionInputResult> {
     return this.write({ paste: text, ...(options.keys && { keys: options.keys }) }, options);
   }
 
-  /** Types in order and once, without waiting for each call. */
+  /** Returns a typist, which types everything once and in order, without a wait for each call. */
   typist(): Typist {
     return new Typist((input) => this.trl.request({ method: "session.input", params: { session_id: this.id, ...input } }));
   }
 
-  /** What the terminal shows now, or showed last. */
+  /** Returns the screen of the terminal; its last screen if it has ended. */
   screen(options?: ScreenOptions & { format?: "text" | "ansi"; sinceVersion?: undefined }): Promise<SessionScreenResult & { text: string }>;
   screen(options: ScreenOptions): Promise<SessionScreenResult>;
   async screen(options: ScreenOptions = {}): Promise<SessionScreenResult> {
     const { signal, ...rest } = options;
     const screen = await this.trl.call("session.screen", { sessionId: this.id, ...rest }, { signal });
-    // An empty text is not on the wire.
+    // The wire leaves an empty text out.
     return rest.format === "cells" || rest.sinceVersion !== undefined ? screen : { ...screen, text: screen.text ?? "" };
   }
 
-  /** Gives the terminal another size. While a viewer owns the size this is an error, unless it is forced. */
+  /** Changes the size of the terminal. While a viewer owns the size this is an error, unless `force` is set. */
   async resize(cols: number, rows: number, options: Abortable & { force?: boolean } = {}): Promise<SessionResizeResult> {
     const { signal, ...rest } = options;
     return this.trl.call("session.resize", { sessionId: this.id, cols, rows, ...rest }, { signal });
   }
 
-  /** Yields what makes a terminal show the screen, all that follows, and the exit. */
+  /** Yields a snapshot of the screen, all further output, and the exit. */
   attach(options: ViewerOptions = {}): TerminalStream {
     const { signal, reconnect, ...rest } = options;
     return new TerminalStream(this.trl, { session_id: this.id, ...(toWire(rest) as object) }, { signal, reconnect });
   }
 
-  /** Yields the recording, an asciicast, piece by piece up to its present end. */
+  /** Yields the recording, an asciicast, piece by piece up to its current end. */
   async *recording(options: Abortable & { offset?: number } = {}): AsyncGenerator<string, void> {
     for (let offset = options.offset ?? 0; ; ) {
       const piece = await this.trl.call("session.recording", { sessionId: this.id, offset }, { signal: options.signal });
@@ -115,7 +115,7 @@ export class Terminal extends ProgramSession {
 
 /** A program on three pipes. */
 export class Program extends ProgramSession {
-  /** Writes to the program's stdin; with close, and ends it. It is written once, however often it is sent. */
+  /** Writes to the program's stdin, and ends it with `close`. The data is written once, even if it is sent several times. */
   async input(data: TextOrBytes, options: Omit<TypeOptions, "keys"> & { close?: boolean } = {}): Promise<SessionInputResult> {
     const fields = typeof data === "string" ? { text: data } : dataFields("data", data);
     return this.write({ ...(data.length > 0 && fields), ...(options.close && { close: true }) }, options);
@@ -136,25 +136,25 @@ export class Program extends ProgramSession {
     return this.#bytes("stderr", options);
   }
 
-  /** Bytes that are not kept any more are an error: a protocol cannot go on behind a gap. */
+  /** Throws if bytes are no longer kept: a protocol cannot continue after a gap. */
   async *#bytes(stream: StreamName, options: BytesOptions): AsyncGenerator<OutputChunk, void> {
     for await (const item of this.exec.stream({ stream, ...options })) {
       if (item.type === "gap") {
         const { from, to } = item;
-        throw new TrlError("INVALID_PARAMS", `exec "${this.exec.id}": the bytes ${from} to ${to - 1} of ${stream} are gone`, { gap: { from, to } });
+        throw new TrlError("INVALID_PARAMS", `exec "${this.exec.id}": the bytes ${from} to ${to - 1} of ${stream} are no longer kept`, { gap: { from, to } });
       }
       if (item.type === stream) yield item as OutputChunk;
     }
   }
 }
 
-/** A whole screen: a fresh terminal of that size that is written the bytes shows it. The output goes on at `offset`. */
+/** A whole screen: its bytes draw the screen on a new terminal of that size. The output continues at `offset`. */
 export class Snapshot extends Chunk<"snapshot"> {
   readonly cols: number;
   readonly rows: number;
-  /** The viewer whose size is followed. */
+  /** The viewer that owns the size. */
   readonly ownerId: string | undefined;
-  /** That of the screen, for `sinceVersion`. */
+  /** The version of the screen, for `sinceVersion`. */
   readonly version: number;
 
   constructor(push: Push) {
@@ -166,7 +166,7 @@ export class Snapshot extends Chunk<"snapshot"> {
   }
 }
 
-/** Bytes of the program. They never end inside a character. */
+/** A piece of the program's output. It never ends inside a character. */
 export class TerminalOutput extends Chunk<"output"> {}
 
 /** The terminal has another size from `offset` on, or another owner. */
@@ -179,14 +179,14 @@ export interface Resize {
   ownerId?: string;
 }
 
-/** The viewers of the terminal, with `viewers`: after the screen, and whenever one of them comes, leaves or changes. */
+/** The viewers of the terminal, if requested with `viewers`: after the snapshot, and whenever a viewer attaches, detaches or changes. */
 export interface Viewers {
   type: "viewers";
   seq: number;
   viewers: Camel<Viewer>[];
 }
 
-/** The modes of the terminal, with `modes`: after the screen, and whenever one of them changes. */
+/** The modes of the terminal, if requested with `modes`: after the snapshot, and whenever a mode changes. */
 export interface Modes {
   type: "modes";
   seq: number;
@@ -197,26 +197,26 @@ export interface Modes {
 export type TerminalItem = Snapshot | TerminalOutput | Resize | Viewers | Modes | Exit;
 
 /**
- * What a terminal shows: a snapshot, the bytes that follow, changes of size, the exit.
- * After a lost connection it goes on with exactly the bytes that are missing; or with a
- * new snapshot, when they are too many.
+ * The stream of a viewer: a snapshot, the output that follows, changes of size, the exit.
+ * After a lost connection it continues with exactly the missing bytes, or with a new
+ * snapshot if they are too many.
  */
 export class TerminalStream extends PushStream<TerminalItem> {
   #trl: Trl;
   #sessionId: string;
   #last: Snapshot | TerminalOutput | Resize | undefined;
-  #size: { cols: number; rows: number } | undefined; // as it was measured last
+  #size: { cols: number; rows: number } | undefined; // the last size of this viewer
   #owned = false; // the size of the terminal followed this viewer
   #viewerId = "";
 
-  /** For Terminal. */
+  /** Called by Terminal. */
   constructor(trl: Trl, params: { session_id: string }, options: StreamOptions) {
     super(trl.link, { method: "session.attach", params }, options);
     this.#trl = trl;
     this.#sessionId = params.session_id;
   }
 
-  /** The name of this viewer; another one after each time the connection was lost. */
+  /** Returns the id of this viewer. It changes whenever the stream reconnects. */
   async viewerId(): Promise<string> {
     await this.opened();
     return this.#viewerId;
@@ -249,7 +249,7 @@ export class TerminalStream extends PushStream<TerminalItem> {
     return { session_id: this.#sessionId, from_offset: this.#offset() };
   }
 
-  /** Where the output goes on. */
+  /** The offset where the output continues. */
   #offset(): number | undefined {
     return this.#last?.type === "output" ? this.#last.offset + this.#last.bytes.length : this.#last?.offset;
   }
@@ -275,7 +275,7 @@ export class TerminalStream extends PushStream<TerminalItem> {
         return exit as unknown as Exit;
       }
       default:
-        return undefined; // of a newer daemon
+        return undefined; // a push of a newer daemon
     }
   }
 }

@@ -1,12 +1,12 @@
 import type { StreamEvent, StreamStart } from "./types.js";
 
-/** Where an AbortSignal may be given. */
+/** Options with an AbortSignal. */
 export interface Abortable {
-  /** Ends the waiting; the promise is rejected with the reason of the signal. */
+  /** Ends the wait; the promise is rejected with the reason of the signal. */
   signal?: AbortSignal | undefined;
 }
 
-/** A request in the words of the wire. */
+/** A request with the names of the wire. */
 export interface WireRequest {
   readonly method: string;
   readonly params: Readonly<Record<string, unknown>>;
@@ -18,12 +18,12 @@ export interface WireRequest {
 export interface TraceOptions {
   /**
    * A traceparent of W3C Trace Context, or a function that is called for each call and stream and
-   * may return none. What the daemon does for the call is then part of that trace.
+   * may return undefined. The spans of the daemon for the call then belong to that trace.
    */
   traceparent?: string | (() => string | undefined) | undefined;
 }
 
-/** How requests reach a daemon. What is lost on the way is a ConnectionLostError. */
+/** The way to a daemon. A request without an answer fails with a ConnectionLostError. */
 export interface Transport {
   /** Whether a new connection may be made after one was lost. */
   readonly reconnects: boolean;
@@ -32,8 +32,8 @@ export interface Transport {
   /** Is called when the connection to which sessions are tied was lost. */
   onLost?: (() => void) | undefined;
   /**
-   * Sends a request and waits for the data of its answer. With `tied` the daemon
-   * learns that the caller has gone away when the signal is aborted.
+   * Sends a request and waits for the data of its answer. With `tied`, aborting the signal
+   * also tells the daemon that the caller no longer waits.
    */
   call(request: WireRequest, signal: AbortSignal | undefined, tied: boolean): Promise<unknown>;
   /** Opens a stream. The signal ends it at any time. */
@@ -41,16 +41,16 @@ export interface Transport {
   close(): Promise<void>;
 }
 
-/** What a stream pushes. */
+/** A push of a stream. */
 export interface Push extends StreamEvent {
-  /** The output, where it came as bytes and not in data. */
+  /** The output, if it came as bytes and not in `data`. */
   raw?: Uint8Array;
 }
 
 /** An open stream. It is read no faster than next is called. */
 export interface Pushes {
   readonly start: StreamStart;
-  /** The next push; a ConnectionLostError when there is none because the stream broke off. */
+  /** Returns the next push; throws a ConnectionLostError if the connection was lost. */
   next(): Promise<Push>;
   close(): void;
 }

@@ -3,7 +3,7 @@ import { TrlError } from "./errors.js";
 import { newWriteID } from "./ids.js";
 import { isUnavailable } from "./reconnect.js";
 
-/** The most characters that one call carries, and that may wait for their turn. */
+/** The maximum number of characters in one call, and of characters that wait for their turn. */
 const most = 64 * 1024;
 
 /** The parameters of session.input, without the session. */
@@ -12,28 +12,28 @@ export interface TypistInput {
   readonly write_id: string;
 }
 
-/** What a typist does when input cannot be typed. */
+/** How a typist handles input that cannot be typed. */
 export interface TypistOptions {
   /** Whether input that did not reach the terminal waits for `resume`. Absent: it is refused. */
   waits?: boolean | undefined;
-  /** Is called for input that is refused; what follows is typed all the same. Absent: what follows is refused, too. */
+  /** Is called for refused input; later input is still typed. Absent: later input is refused, too. */
   onRefused?: ((error: unknown) => void) | undefined;
   /** Is called when `calls` has changed. */
   onChange?: (() => void) | undefined;
 }
 
-/** What waits to be typed by one call. */
+/** Input that waits to be typed by one call. */
 interface Piece {
   data: TextOrBytes;
   paste: boolean;
   keys: string[];
-  id: string; // "" until it is sent: from then on it stays as it is
+  id: string; // "" until the call is sent; from then on it does not change
   done: { resolve(): void; reject(error: unknown): void }[];
 }
 
 /**
- * Types into a terminal in order and once, however fast its caller is. One call is under way at a
- * time; what is typed meanwhile is joined and goes with the next one. A call that is lost with its
+ * Types everything once and in order, however fast its caller is. One call is in progress at a time;
+ * input that arrives meanwhile is joined and sent with the next call. A call that is lost with its
  * connection is sent again with the same id.
  */
 export class Typist {
@@ -49,27 +49,27 @@ export class Typist {
     this.#options = options;
   }
 
-  /** How many characters and keys wait to be typed, including those that are on their way. */
+  /** How many characters and keys wait to be typed, including those in the current call. */
   get waiting(): number {
     return this.#queue.reduce((n, one) => n + one.data.length + one.keys.length, 0);
   }
 
-  /** How many calls it takes to type what waits, including the one under way. */
+  /** How many calls the waiting input takes, including the current one. */
   get calls(): number {
     return this.#queue.length;
   }
 
-  /** Whether so many characters may join those that wait for their turn. A person who types without a connection should stop here. */
+  /** Whether there is room for so many more characters. A page should stop taking keys when there is not. */
   hasRoom(characters: number): boolean {
     return this.#queue.reduce((n, one) => (one.paste || one.id ? n : n + one.data.length), characters) <= most;
   }
 
-  /** Types text, or bytes as they are, then presses the keys. The promise is fulfilled when it is typed; callers need not wait for it. */
+  /** Types text, or bytes as they are, then presses the keys. The promise is fulfilled when the input is typed; callers need not wait for it. */
   type(data: TextOrBytes, ...keys: string[]): Promise<void> {
     return this.#add({ data, paste: false, keys });
   }
 
-  /** Pastes text: between marks, if the program asked for them. */
+  /** Pastes text, as a bracketed paste if the program asked for that. */
   paste(text: string): Promise<void> {
     return this.#add({ data: text, paste: true, keys: [] });
   }
@@ -79,12 +79,12 @@ export class Typist {
     return this.#add({ data: "", paste: false, keys });
   }
 
-  /** Goes on with what waits, once the terminal can be reached again. */
+  /** Continues with the waiting input, once the terminal can be reached again. */
   resume(): void {
     if (!this.#busy) void this.#run();
   }
 
-  /** Types nothing more. What waits is refused. */
+  /** Types nothing more. Waiting input is refused. */
   close(): void {
     this.#fail(new TrlError("CANCELLED", "typist: is closed"));
   }
@@ -118,7 +118,7 @@ export class Typist {
         } catch (error) {
           if (this.#failed) return;
           if (this.#options.waits && (isUnavailable(error) || (error instanceof TrlError && error.lost))) return;
-          if (!this.#options.onRefused) return this.#fail(error); // what follows must not be typed without it
+          if (!this.#options.onRefused) return this.#fail(error); // later input must not be typed without this one
           refused = { error };
         }
         if (this.#failed) return;
@@ -139,7 +139,7 @@ export class Typist {
   }
 }
 
-/** Whether a text can be typed together with what waits before it: text joins text; a paste, keys and bytes stay as they are. */
+/** Whether a text can be joined with the waiting input: text joins text; a paste, keys and bytes stay apart. */
 function joins(last: Piece, input: Pick<Piece, "data" | "paste" | "keys">): boolean {
   const isText = (one: Pick<Piece, "data" | "paste" | "keys">) => typeof one.data === "string" && !one.paste && one.keys.length === 0;
   return last.id === "" && isText(last) && isText(input) && last.data.length + input.data.length <= most;

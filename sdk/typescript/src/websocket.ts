@@ -18,7 +18,7 @@ export { LiveConnection, type LiveOptions, type LiveState } from "./live.js";
 /** Where a daemon serves HTTP, and how long to try. */
 export interface WebSocketOptions extends DialOptions, ReconnectOptions, TraceOptions, Abortable {}
 
-/** How long the question why a handshake was refused may take. */
+/** How long the request may take that finds out why a handshake was refused. */
 const pingMs = 5_000;
 
 /** Connects to a daemon over a WebSocket. */
@@ -27,8 +27,8 @@ export async function connect(options: WebSocketOptions): Promise<Trl> {
 }
 
 /**
- * A daemon behind a WebSocket. Calls and quiet streams share one connection; a terminal and the
- * output of a command have one of their own, so that a flood delays nothing else.
+ * A daemon behind a WebSocket. Calls and quiet streams share one connection; each terminal and each
+ * output of a command has its own, so that a flood of output does not delay anything else.
  */
 export class WebSocketTransport implements Transport {
   readonly reconnects = true;
@@ -103,7 +103,7 @@ export class WebSocketTransport implements Transport {
     connection.lose("closed by this side");
   }
 
-  /** Makes one connection after the other. */
+  /** Makes connections one after the other. */
   #dial(signal: AbortSignal | undefined): Promise<LineConnection> {
     const dialed = this.#turn.then(async () => {
       const closed = new ConnectionLostError("the client is closed", false);
@@ -120,7 +120,7 @@ export class WebSocketTransport implements Transport {
     return dialed;
   }
 
-  /** A WebSocket does not say why its handshake was refused; HTTP says whether it was the token. */
+  /** A WebSocket does not say why its handshake was refused. A request over HTTP says whether it was the token. */
   async #refusal(): Promise<AuthFailedError | undefined> {
     if (!this.#login) return undefined;
     const http = new HTTPTransport(this.#login);
