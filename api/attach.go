@@ -30,11 +30,11 @@ type SessionAttachParams struct {
 	// Label names the viewer for the others, such as browser. At most 64 bytes, without control
 	// characters. Absent: the label of the connection, from system.hello.
 	Label string `json:"label,omitempty"`
-	// Viewers asks for a push of type viewers: after the screen, and whenever a viewer comes, leaves
+	// Viewers asks for a push of type viewers: after the screen, and whenever a viewer attaches, detaches
 	// or changes.
 	Viewers bool `json:"viewers,omitempty"`
-	// Modes asks for a push of type modes: after the screen, and whenever one of them changes. The
-	// runner of an older version sends none.
+	// Modes asks for a push of type modes: after the screen, and whenever a mode changes. The runner
+	// of an older version sends none.
 	Modes bool `json:"modes,omitempty"`
 }
 

@@ -77,7 +77,7 @@ type AuditRecord struct {
 	Content string `json:"content,omitempty"`
 	// Note says what happened to the log itself, such as calls that could not be recorded.
 	Note string `json:"note,omitempty"`
-	// Prev is the hash of the record before, empty for the first.
+	// Prev is the hash of the previous record; empty for the first.
 	Prev string `json:"prev"`
 	// Hash is the SHA-256 digest of this record's line in the file, without this field.
 	Hash string `json:"hash,omitempty"`
@@ -97,7 +97,7 @@ type AuditFilter struct {
 // AuditListParams asks for a page of the audit log.
 type AuditListParams struct {
 	AuditFilter
-	// BeforeSeq selects only records with a lower number: next_before_seq of the page before.
+	// BeforeSeq selects only records with a lower number: next_before_seq of the previous page.
 	BeforeSeq int64 `json:"before_seq,omitempty"`
 	// Limit is the maximum number of records. Absent: 100; at most 1000.
 	Limit int `json:"limit,omitempty"`

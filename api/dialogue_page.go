@@ -6,7 +6,7 @@ import "time"
 // other parameters, one page. Without before, after and around a page is the end of the transcript.
 type DialogueTranscriptParams struct {
 	DialogueID string `json:"dialogue_id"`      // id or name
-	Limit      int    `json:"limit,omitempty"`  // most items of a page, without those below tool calls; at most 1000. 0: 100
+	Limit      int    `json:"limit,omitempty"`  // maximum number of items, without items below tool calls; at most 1000. 0: 100
 	Before     string `json:"before,omitempty"` // the page ends before the item with this id
 	After      string `json:"after,omitempty"`  // the page begins after the item with this id
 	Around     string `json:"around,omitempty"` // the page has the item with this id in its middle
@@ -15,8 +15,8 @@ type DialogueTranscriptParams struct {
 	// Depth is how many levels of sub-transcripts the page has. Where there are more, items_count
 	// stands for the items. Absent: all levels.
 	Depth *int `json:"depth,omitempty"`
-	// CutBytes is the most bytes of a text, of an input or of an output. The rest is omitted, and cut
-	// is the length of the whole; dialogue.item returns it. 0: nothing is cut.
+	// CutBytes is the maximum number of bytes of a text, an input or an output. The rest is omitted, and cut
+	// is its whole length; dialogue.item returns all of it. 0: nothing is cut.
 	CutBytes int `json:"cut_bytes,omitempty"`
 }
 
@@ -95,7 +95,7 @@ type DialogueItemResult struct {
 type DialogueSearchParams struct {
 	DialogueID string `json:"dialogue_id"`      // id or name
 	Text       string `json:"text"`             // text to find; upper and lower case are the same
-	Limit      int    `json:"limit,omitempty"`  // most matches; at most 1000. 0: 100
+	Limit      int    `json:"limit,omitempty"`  // maximum number of matches; at most 1000. 0: 100
 	Before     string `json:"before,omitempty"` // only items that appeared before the item with this id
 }
 
@@ -140,9 +140,9 @@ type DialogueLinesParams struct {
 	FromOffset int64 `json:"from_offset,omitempty"`
 	// BeforeOffset asks for the last lines that begin before this offset; -1: before the end.
 	BeforeOffset *int64 `json:"before_offset,omitempty"`
-	// Limit is the most lines, with both streams without those of stdin; at most 1000. 0: 100.
+	// Limit is the maximum number of lines; with both streams, of lines of stdout. At most 1000; 0: 100.
 	Limit int `json:"limit,omitempty"`
-	// CutBytes is the most bytes of a line's text. 0: 4096; at most 1 MiB.
+	// CutBytes is the maximum number of bytes of a line's text. 0: 4096; at most 1 MiB.
 	CutBytes int `json:"cut_bytes,omitempty"`
 }
 

@@ -39,7 +39,7 @@ type DialogueEventsParams struct {
 	// Types selects the events of these types, such as item and request_opened. Absent: all.
 	Types []DialogueEventType `json:"types,omitempty"`
 	// Passive says that no person reads the events now. Such a stream does not count as a follower,
-	// so linger_s and deny_after_s count on.
+	// so linger_s and deny_after_s go on counting.
 	Passive bool `json:"passive,omitempty"`
 }
 

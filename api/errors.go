@@ -42,7 +42,7 @@ const (
 	ReasonStarting    = "starting"     // RUNTIME_UNAVAILABLE: the daemon does not serve yet
 	ReasonStopping    = "stopping"     // RUNTIME_UNAVAILABLE: the daemon no longer serves
 	ReasonStdinClosed = "stdin_closed" // CONFLICT: the command was not started with open stdin
-	ReasonProgram     = "program"      // SHELL_NOT_FOUND, SHELL_FAILED: a program was to be started, not a shell
+	ReasonProgram     = "program"      // SHELL_NOT_FOUND, SHELL_FAILED: the error is about a program, not a shell
 )
 
 // CodeInfo gives the meaning of a code, and its equivalents outside the JSON protocol.

@@ -230,7 +230,7 @@ type Usage struct {
 	// MemoryPeakBytes is the most memory that all processes of the command had together, and the
 	// shell with them; 0 if neither the command nor its session has a memory limit.
 	MemoryPeakBytes int64 `json:"memory_peak_bytes,omitempty"`
-	// ThrottledMS is the time for which the limit cpus stopped its processes.
+	// ThrottledMS is the time for which the limit cpus stopped the command's processes.
 	ThrottledMS int64 `json:"throttled_ms,omitempty"`
 	// ForksRefused counts the processes and threads that the limit pids refused.
 	ForksRefused int64 `json:"forks_refused,omitempty"`
@@ -364,9 +364,9 @@ type ExecSignalParams struct {
 	ExecID string `json:"exec_id"` // the command
 	// Signal is the name of a signal, such as INT, HUP, USR1, WINCH, STOP or CONT, or its number.
 	Signal string `json:"signal"`
-	// To selects who gets it: leader, the program of argv or the processes that the shell
-	// itself started for the command; or tree, these and everything that they started. The
-	// shell never gets it. Absent: leader.
+	// To selects the processes that get the signal: leader, the program of argv or the processes that
+	// the shell itself started for the command; or tree, these and everything that they started. The
+	// shell never gets the signal. Absent: leader.
 	To string `json:"to,omitempty"`
 	// Force is required to signal the program of a session that belongs to a dialogue.
 	Force bool `json:"force,omitempty"`
@@ -385,7 +385,7 @@ func (p ExecSignalParams) Check() error {
 	return nil
 }
 
-// ExecSignalResult says who got the signal.
+// ExecSignalResult lists the processes that got the signal.
 type ExecSignalResult struct {
 	ExecID string `json:"exec_id"` // the command
 	Signal string `json:"signal"`  // such as SIGINT

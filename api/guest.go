@@ -10,9 +10,9 @@ import (
 // place of kind trl. This daemon starts the runner, passes its bytes on, and ends it. It shows the guest
 // as a session, but only the owner runs commands in it.
 
-// GuestOwner says whose a guest is.
+// GuestOwner describes the owner of a guest.
 type GuestOwner struct {
-	// OwnerID identifies the daemon that owns the session, also after its restart.
+	// OwnerID identifies the daemon that owns the session. It stays the same after a restart.
 	OwnerID string `json:"owner_id"`
 	// Owner is the machine of that daemon, for people.
 	Owner string `json:"owner,omitempty"`
@@ -35,7 +35,7 @@ type GuestStartParams struct {
 	Runtime string `json:"runtime,omitempty"`
 	// Beside is another guest of the owner, in whose container, pod or machine the new one will be.
 	Beside string `json:"beside,omitempty"`
-	// Limits are those of the session, for the engine of a container or pod that is made for it.
+	// Limits are the limits of the session, for the engine of a container or pod that is made for it.
 	Limits *Limits `json:"limits,omitempty"`
 	// OwnerLostS is the number of seconds without a connection of the owner after which the
 	// guest ends. It is at most the daemon's own owner_lost_s, which is also the default.
@@ -85,7 +85,7 @@ type GuestInfo struct {
 	DaemonID  string    `json:"daemon_id"`  // the daemon that has the guest
 	Place     PlaceInfo `json:"place"`      // where the runner is, as seen by that daemon
 	CreatedAt time.Time `json:"created_at"` // UTC
-	// Limits are those that the engine of the place enforces where the session has them.
+	// Limits are the limits of the session that the engine of its place enforces.
 	Limits []EnforcedLimit `json:"limits,omitempty"`
 }
 
@@ -130,7 +130,7 @@ func (p GuestSendParams) Check() error {
 	return nil
 }
 
-// Content is the bytes, however they were given.
+// Content returns the bytes, from Bytes or from DataBase64.
 func (p GuestSendParams) Content() []byte {
 	if len(p.Bytes) > 0 {
 		return p.Bytes
@@ -141,7 +141,7 @@ func (p GuestSendParams) Content() []byte {
 // attach takes the bytes that came beside the request.
 func (p *GuestSendParams) attach(data []byte) { p.Bytes = data }
 
-// GuestSendResult says that the runner has been given the bytes.
+// GuestSendResult reports that the bytes were passed to the runner.
 type GuestSendResult struct {
 	NextOffset int64 `json:"next_offset"` // the offset of the next bytes
 }
@@ -173,14 +173,14 @@ type GuestListParams struct {
 	OwnerID string `json:"owner_id,omitempty"`
 }
 
-// GuestListResult lists the guests, and says what a daemon is to its guests.
+// GuestListResult lists the guests, and describes the daemon that has them.
 type GuestListResult struct {
 	Guests   []GuestInfo `json:"guests"`    // oldest first
-	DaemonID string      `json:"daemon_id"` // identifies this daemon, also after its restart
+	DaemonID string      `json:"daemon_id"` // identifies this daemon; stays the same after a restart
 	Version  string      `json:"version"`   // version of this daemon
 	OS       string      `json:"os"`        // such as linux
 	Arch     string      `json:"arch"`      // such as amd64
-	// Enforced lists what guests have, such as "cgroup.kill".
+	// Enforced lists the features that guests have, such as "cgroup.kill".
 	Enforced []string `json:"enforced"`
 	// OwnerLostS is the longest time that a guest can live without a connection of its owner, in
 	// seconds; 0 = no limit.

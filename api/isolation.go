@@ -23,7 +23,7 @@ const (
 // The words of Isolation.Processes.
 const (
 	ProcessesAll = "all" // every process of the user
-	ProcessesOwn = "own" // only those of the session
+	ProcessesOwn = "own" // only the processes of the session
 )
 
 // The profiles that need no configuration.
@@ -32,16 +32,16 @@ const (
 	ProfileReadOnly  = "read-only"
 )
 
-// Isolation says what the processes of a session may touch. An absent field is that of the profile,
-// or else all. It cannot change while the session lives.
+// Isolation says what the processes of a session may touch. An absent field has the value of the
+// profile, or else all. The isolation cannot change while the session lives.
 type Isolation struct {
 	// Profile is a table [isolation.NAME] of the configuration, or one of workspace and
-	// read-only, which are built in. The other fields go over it; lists are joined.
+	// read-only, which are built in. The other fields override those of the profile; lists are joined.
 	Profile string `json:"profile,omitempty"`
 	// Files is all, workspace or read-only. With workspace, the working directory, the paths of
 	// writable and a private /tmp are writable, the directories of the system are readable, and
-	// everything else is hidden, also the rest of the home and the files of the daemon. With
-	// read-only, only /tmp and the paths of writable are writable.
+	// everything else is hidden, including the rest of the home directory and the files of the daemon.
+	// With read-only, only /tmp and the paths of writable are writable.
 	Files string `json:"files,omitempty"`
 	// Network is all, none or allow. With allow, a proxy passes on connections to the addresses
 	// of allow, and nothing else leaves the session.
@@ -49,8 +49,8 @@ type Isolation struct {
 	// Allow are the destinations that the session may connect to with network allow: a name, an address
 	// or a block of addresses, with a port, a range of ports or * for every port, such as
 	// github.com:443, 127.0.0.1:3000, [::1]:8000-8010 or 10.1.0.0/16:*. *.example.org stands for every name
-	// below, * for every public destination. Without a port an entry is for the ports 80 and 443. Addresses
-	// that are not public, also those of listed names, must be listed themselves; 127.0.0.1
+	// below it, * for every public destination. An entry without a port means the ports 80 and 443. Addresses
+	// that are not public must be listed themselves, even if a listed name resolves to them; 127.0.0.1
 	// is the loopback of the place, outside of the session.
 	Allow []string `json:"allow,omitempty"`
 	// Processes is all or own. With own, the processes of the session can neither signal nor
@@ -60,7 +60,7 @@ type Isolation struct {
 	// the home directory with ~/. Paths of writable and readable that do not exist are left out.
 	Writable []string `json:"writable,omitempty"`
 	Readable []string `json:"readable,omitempty"`  // further paths that can be read and executed
-	Hidden   []string `json:"hidden,omitempty"`    // paths inside those that cannot be read
+	Hidden   []string `json:"hidden,omitempty"`    // paths inside readable or writable ones that cannot be read
 	ReadOnly []string `json:"read_only,omitempty"` // paths inside writable ones that cannot be written
 }
 
@@ -68,7 +68,7 @@ type Isolation struct {
 const (
 	AspectFiles       = "files"          // what can be read and written
 	AspectPaths       = "paths"          // single paths inside those: hidden, read_only
-	AspectReplaced    = "replaced_paths" // those of them that a program outside replaces
+	AspectReplaced    = "replaced_paths" // hidden and read_only paths that a program outside replaces
 	AspectAttributes  = "attributes"     // names and attributes of files outside, as chmod changes them
 	AspectTmp         = "tmp"            // a private /tmp
 	AspectSockets     = "sockets"        // unix sockets of programs outside
@@ -105,10 +105,10 @@ type SessionIsolation struct {
 	Files     string   `json:"files"`               // all, workspace or read-only
 	Network   string   `json:"network"`             // all, none or allow
 	Processes string   `json:"processes"`           // all or own
-	Allow     []string `json:"allow,omitempty"`     // addresses that it may connect to
+	Allow     []string `json:"allow,omitempty"`     // destinations that the session may connect to
 	Writable  []string `json:"writable,omitempty"`  // paths that can be written, beside the working directory
 	Readable  []string `json:"readable,omitempty"`  // paths that can be read, beside the system
-	Hidden    []string `json:"hidden,omitempty"`    // paths inside those that cannot be read
+	Hidden    []string `json:"hidden,omitempty"`    // paths inside readable or writable ones that cannot be read
 	ReadOnly  []string `json:"read_only,omitempty"` // paths inside writable ones that cannot be written
 	// Connections counts what the proxy decided, for network allow.
 	Connections *NetworkCounts `json:"connections,omitempty"`
@@ -164,7 +164,7 @@ func joined(list, more []string) []string {
 	return list
 }
 
-// Check reports the first invalid field, which field names in the error.
+// Check reports the first invalid field. The error names it below the given field.
 func (i *Isolation) Check(field string) error {
 	if i == nil {
 		return nil
@@ -181,7 +181,7 @@ func (i *Isolation) Check(field string) error {
 		paths []string
 	}{{"writable", i.Writable}, {"readable", i.Readable}, {"hidden", i.Hidden}, {"read_only", i.ReadOnly}} {
 		if len(l.paths) > maxIsolationEntries {
-			return InvalidParam(field+"."+l.name, "at most %d", maxIsolationEntries)
+			return InvalidParam(field+"."+l.name, "at most %d entries", maxIsolationEntries)
 		}
 		for _, p := range l.paths {
 			if !path.IsAbs(p) && p != "~" && !strings.HasPrefix(p, "~/") {
@@ -193,7 +193,7 @@ func (i *Isolation) Check(field string) error {
 		}
 	}
 	if len(i.Allow) > maxIsolationEntries {
-		return InvalidParam(field+".allow", "at most %d", maxIsolationEntries)
+		return InvalidParam(field+".allow", "at most %d entries", maxIsolationEntries)
 	}
 	for _, a := range i.Allow { // the runner, which has the rules, checks the rest
 		if a == "" || len(a) > 300 || strings.ContainsAny(a, " \t\r\n\x00") {
@@ -205,7 +205,7 @@ func (i *Isolation) Check(field string) error {
 
 const maxIsolationEntries = 256
 
-// checkComplete reports what cannot be, once the profile is applied.
+// checkComplete reports fields that have no effect together, once the profile is applied.
 func (i Isolation) checkComplete() error {
 	const field = "isolation"
 	limited := i.Files == FilesWorkspace || i.Files == FilesReadOnly
@@ -214,11 +214,11 @@ func (i Isolation) checkComplete() error {
 		paths []string
 	}{{"writable", i.Writable}, {"readable", i.Readable}, {"hidden", i.Hidden}, {"read_only", i.ReadOnly}} {
 		if len(l.paths) > 0 && !limited {
-			return InvalidParam(field+"."+l.name, "is for files workspace or read-only")
+			return InvalidParam(field+"."+l.name, "needs files workspace or read-only")
 		}
 	}
 	if i.Network != NetworkAllow && len(i.Allow) > 0 {
-		return InvalidParam(field+".allow", "is for network allow")
+		return InvalidParam(field+".allow", "needs network allow")
 	}
 	return nil
 }
@@ -232,7 +232,7 @@ func (i Isolation) Apply(profiles map[string]Isolation) (Isolation, error) {
 			p, ok = BuiltinIsolation()[i.Profile]
 		}
 		if !ok {
-			return i, InvalidParam("isolation.profile", "there is no profile %.64q; workspace and read-only are built in, and the configuration has others as [isolation.NAME]", i.Profile)
+			return i, InvalidParam("isolation.profile", "there is no profile %.64q; workspace and read-only are built in; define others as [isolation.NAME] in the configuration", i.Profile)
 		}
 		all = p.Over(i)
 	}
@@ -241,8 +241,8 @@ func (i Isolation) Apply(profiles map[string]Isolation) (Isolation, error) {
 
 // NetworkDecision is what the proxy of a session decided about a destination that a program named.
 type NetworkDecision struct {
-	Host   string `json:"host"`             // the name or the address; empty for several destinations, of which there were too many
-	Port   int    `json:"port"`             // the port; 0 for several destinations
+	Host   string `json:"host"`             // the name or the address; empty if the event stands for several destinations
+	Port   int    `json:"port"`             // the port; 0 if the event stands for several destinations
 	Rule   string `json:"rule,omitempty"`   // the entry of isolation.allow that lists the destination
 	Reason string `json:"reason,omitempty"` // why the destination was refused, or could not be reached
 	Count  int64  `json:"count"`            // how many such decisions the event stands for

@@ -55,8 +55,8 @@ type CommandLimits struct {
 	Pids        *int64   `json:"pids,omitempty"`         // its processes and threads, without the shell
 }
 
-// MechanismWeak is the mechanism of a limit that only nearly does what it says: it holds for each
-// process alone, or for the whole user.
+// MechanismWeak is the mechanism of a limit that is only approximate: it holds for each process
+// alone, or for the whole user.
 const MechanismWeak = "rlimit-weak"
 
 // EnforcedLimit is a limit that is in force.
@@ -120,7 +120,7 @@ type OOMKill struct {
 const (
 	minMemory    = 1 << 20
 	minOpenFiles = 32
-	maxNumber    = 1 << 53 // what JSON carries exactly
+	maxNumber    = 1 << 53 // JSON carries integers up to this exactly
 )
 
 // Each calls f with every limit that is set, in the order of the struct.

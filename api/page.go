@@ -7,7 +7,7 @@ const MaxPageLimit = 10_000
 type Page struct {
 	// Limit is the maximum number of entries in the answer, from 1 to 10000. Absent: all.
 	Limit *int `json:"limit,omitempty"`
-	// After continues the list: next of the page before. The order must be the same.
+	// After continues the list: next of the previous page. The order must be the same.
 	After string `json:"after,omitempty"`
 	// NewestFirst reverses the order.
 	NewestFirst bool `json:"newest_first,omitempty"`

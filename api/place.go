@@ -138,14 +138,14 @@ type PlaceOptions struct {
 	Address string `json:"address,omitempty"`
 	// TokenFile is the file with the token for that daemon.
 	TokenFile string `json:"token_file,omitempty"`
-	// CAFile is the file with the certificates that vouch for that daemon.
+	// CAFile is the file with the certificates to verify that daemon's certificate with.
 	CAFile string `json:"ca_file,omitempty"`
-	// CertFile and KeyFile are the files with the certificate that is shown to that daemon.
+	// CertFile and KeyFile are the files with the certificate to present to that daemon, and its key.
 	CertFile string `json:"cert_file,omitempty"`
 	KeyFile  string `json:"key_file,omitempty"`
-	// ServerName is the name in the certificate of that daemon, if it is not that in the address.
+	// ServerName is the name in the certificate of that daemon, if it differs from the address.
 	ServerName string `json:"server_name,omitempty"`
-	// Runtime is the word of a place of that daemon, in which the session will be. Empty: its default.
+	// Runtime is the word for a place of that daemon, in which the session will be. Empty: its default.
 	Runtime string `json:"runtime,omitempty"`
 	// OwnerLostS is the number of seconds after which that daemon ends the session if this one does
 	// not connect to it. It is at most the setting owner_lost_s there, which is also the default.
@@ -180,7 +180,7 @@ func (o PlaceOptions) Set() []string {
 	return names
 }
 
-// With returns the options with those that are set in over in place of their own.
+// With returns the options, with every option that is set in over replaced by that one.
 func (o PlaceOptions) With(over PlaceOptions) PlaceOptions {
 	to := reflect.ValueOf(&o).Elem()
 	for i, f := range over.fields() {
@@ -281,7 +281,7 @@ type RuntimePruneResult struct {
 	// Pending are the sessions that have ended, but whose places cannot be reached. TRL tries
 	// again by itself.
 	Pending []string `json:"pending"`
-	// Faults are the reasons why something could not be looked at, such as an engine that does
+	// Faults are the reasons why a place could not be inspected, such as an engine that does
 	// not answer.
 	Faults []string `json:"faults"`
 }
@@ -294,13 +294,13 @@ type RuntimeCheckResult struct {
 	Reachable bool      `json:"reachable"` // true if sessions can be created there
 	// Why says why the place cannot be reached, and what to do.
 	Why string `json:"why,omitempty"`
-	// LatencyMS is how long one question and its answer took.
+	// LatencyMS is how long one request to the place took.
 	LatencyMS float64 `json:"latency_ms,omitempty"`
 	OS        string  `json:"os,omitempty"`   // such as linux
 	Arch      string  `json:"arch,omitempty"` // such as amd64
-	// Engine is the name and version of what runs the place, such as "docker 20.10.24".
+	// Engine is the name and version of the program that runs the place, such as "docker 20.10.24".
 	Engine string `json:"engine,omitempty"`
-	// Enforced lists what sessions have there and may lack in other places, such as
+	// Enforced lists features that sessions have there and may lack in other places, such as
 	// "cgroup.kill".
 	Enforced []string `json:"enforced"`
 }

@@ -38,7 +38,7 @@ func TestParsePlace(t *testing.T) {
 		"":                        "params.runtime: must not be empty",
 		":":                       `there is no place ":"`,
 		":alpine":                 `there is no place ":alpine"`,
-		"docker:":                 `"docker:": IMAGE is missing behind the colon`,
+		"docker:":                 `"docker:": IMAGE is missing after the colon`,
 		"host:here":               `"host:here": host takes no argument`,
 		"Docker:alpine":           `there is no place "Docker:alpine"`,
 		"docker:a b":              "a place is one word",

@@ -61,7 +61,7 @@ func ParsePlace(word string) (PlaceKindInfo, PlaceOptions, error) {
 	case kind.Argument == "":
 		return kind, o, InvalidParam("runtime", "%.100q: %s takes no argument", word, kind.Kind)
 	case argument == "":
-		return kind, o, InvalidParam("runtime", "%.100q: %s is missing behind the colon", word, kind.Argument)
+		return kind, o, InvalidParam("runtime", "%.100q: %s is missing after the colon", word, kind.Argument)
 	}
 	switch kind.Kind {
 	case PlaceDocker, PlaceKubernetes:

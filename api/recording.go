@@ -29,7 +29,7 @@ type KeptRecording struct {
 type RecordingListParams struct {
 	// Limit is the maximum number of recordings. Absent: 100; at most 1000.
 	Limit int `json:"limit,omitempty"`
-	// Before continues the list behind this recording: next_before of the page before.
+	// Before continues the list after this recording: next_before of the previous page.
 	Before string `json:"before,omitempty"`
 }
 

@@ -2,7 +2,7 @@
 // parameters, results, events and errors. The daemon and the Go client implement
 // Service, and every transport is built from Methods.
 //
-// It imports the standard library and one small package of ours, so that any package
+// It imports the standard library and one small package of this module, so that any package
 // may import it.
 package api
 
@@ -105,7 +105,7 @@ type Stream interface {
 	// Recv returns the next push. After the last one (type "exit") it returns io.EOF.
 	// It returns an error when the context of the call that opened the stream ends.
 	Recv() (StreamEvent, error)
-	// Close closes the stream. The command's Detach parameter decides whether it runs on.
+	// Close closes the stream. The command's Detach parameter decides whether the command runs on.
 	Close() error
 }
 
@@ -137,8 +137,8 @@ func Conn(ctx context.Context) context.Context {
 
 type namedKey struct{}
 
-// WithNamed returns a context whose call reports to named that the name of its new session is
-// taken, so that later requests can refer to it.
+// WithNamed returns a context whose call invokes named as soon as its new session has its name, so that
+// later requests can refer to the session.
 func WithNamed(ctx context.Context, named func()) context.Context {
 	return context.WithValue(ctx, namedKey{}, named)
 }
@@ -171,8 +171,8 @@ func Hello(ctx context.Context, label string) (Caller, error) {
 type traceKey struct{}
 
 // WithTraceparent returns a context whose calls are part of a trace. The traceparent is the caller's
-// position in it, as W3C Trace Context defines it; a Client sends it to the daemon, which ignores one
-// that is malformed. An empty one changes nothing.
+// position in it, as W3C Trace Context defines it. A Client sends it to the daemon, which ignores a
+// malformed one. An empty traceparent changes nothing.
 func WithTraceparent(ctx context.Context, traceparent string) context.Context {
 	if traceparent == "" {
 		return ctx
@@ -189,7 +189,7 @@ func Traceparent(ctx context.Context) string {
 type streamsKey struct{}
 
 // WithStreams returns a context whose call can close streams of the caller's connection. close ends
-// the stream with that id, and returns when no push of it follows; it reports whether there was one.
+// the stream with that id, waits until no push of it follows, and reports whether there was such a stream.
 func WithStreams(ctx context.Context, close func(ctx context.Context, streamID string) bool) context.Context {
 	return context.WithValue(ctx, streamsKey{}, close)
 }

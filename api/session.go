@@ -128,21 +128,22 @@ type SessionCreateParams struct {
 	// daemon's lifetime_s; 0: never.
 	LifetimeS *float64 `json:"lifetime_s,omitempty"`
 	// IdleTimeoutS ends the session after this many idle seconds. A shell session is idle
-	// while nothing but its shell runs, also no argv; a terminal or program is idle while it neither
+	// while nothing but its shell runs, and no argv either; a terminal or program is idle while it neither
 	// writes output nor gets input. Absent: the daemon's idle_timeout_s for a shell, and
 	// never for a terminal or program; 0: never.
 	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
 	// Limits bound what the session may use. session.info reports what is in force.
 	Limits *Limits `json:"limits,omitempty"`
-	// LimitsMode is for the limits of this call: require (default), so that one which the place
-	// cannot enforce is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only
-	// reports it. Limits of the configuration have their own limits_mode.
+	// LimitsMode says what happens if the place cannot enforce a limit of this call. With require
+	// (default), the call fails with LIMIT_UNAVAILABLE; with best-effort, session.info reports the
+	// limit as not enforced. Limits of the configuration have their own limits_mode.
 	LimitsMode LimitsMode `json:"limits_mode,omitempty"`
 	// Isolation says what the processes of the session may touch. session.info reports what is in
 	// force.
 	Isolation *Isolation `json:"isolation,omitempty"`
-	// IsolationMode is require (default), so that isolation which the place cannot enforce is the
-	// error ISOLATION_UNAVAILABLE, or best-effort, so that session.info only reports it.
+	// IsolationMode says what happens if the place cannot enforce the isolation. With require
+	// (default), the call fails with ISOLATION_UNAVAILABLE; with best-effort, session.info reports
+	// the aspects that are not enforced.
 	IsolationMode LimitsMode `json:"isolation_mode,omitempty"`
 }
 

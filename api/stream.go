@@ -112,7 +112,7 @@ const (
 	EventDialogueCreated       = "dialogue.created"        // dialogue.create succeeded
 	EventDialogueState         = "dialogue.state"          // the dialogue has another state
 	EventDialogueRequestOpened = "dialogue.request_opened" // the agent waits for an answer, with a request_id
-	EventDialogueRequestClosed = "dialogue.request_closed" // the request does not wait any more, with a request_id
+	EventDialogueRequestClosed = "dialogue.request_closed" // the request no longer waits for an answer, with a request_id
 	EventDialogueTurnEnded     = "dialogue.turn_ended"     // a turn has ended, with a turn_id
 	EventDialogueEnded         = "dialogue.ended"          // the agent's process has ended, with a cause
 	EventDialogueRemoved       = "dialogue.removed"        // the record of the dialogue is deleted
@@ -183,7 +183,7 @@ type StreamEvent struct {
 	Log *LogRecord `json:"log,omitempty"`
 	// Error is set for type error only; in Go, Recv returns it as its error.
 	Error *Error `json:"error,omitempty"`
-	// Viewers are all viewers of the terminal, the first that came first, for type viewers.
+	// Viewers are all viewers of the terminal, in the order in which they attached, for type viewers.
 	Viewers []Viewer `json:"viewers,omitempty"`
 	// Modes is set for type modes.
 	Modes *TerminalModes `json:"modes,omitempty"`

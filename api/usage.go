@@ -8,7 +8,7 @@ const EventUsage = "usage"
 // DefaultUsageInterval is the time between two pushes of usage.subscribe, in seconds.
 const DefaultUsageInterval = 2.0
 
-// UsageSubscribeParams asks for what sessions use.
+// UsageSubscribeParams asks for the resources that sessions use.
 type UsageSubscribeParams struct {
 	// SessionID selects one session, by id or name; all live sessions when absent.
 	SessionID string `json:"session_id,omitempty"`
@@ -34,8 +34,8 @@ func (p UsageSubscribeParams) Interval() time.Duration {
 	return time.Duration(s * float64(time.Second))
 }
 
-// SessionUsage is what a session uses now. Where its cgroup counts, processes that left the session's
-// tree are included.
+// SessionUsage is what a session uses now. If the session's cgroup does the counting, processes that
+// left the session's process tree are included.
 type SessionUsage struct {
 	SessionID string       `json:"session_id"`        // the session
 	Name      string       `json:"name"`              // empty if the session has no name

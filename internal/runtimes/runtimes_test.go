@@ -53,7 +53,7 @@ func TestResolve(t *testing.T) {
 		{nil, "dokcer:alpine", nil, session.Target{}, api.CodeInvalidParams, `there is no place "dokcer:alpine"; did you mean docker?`},
 		{nil, "saturn", nil, session.Target{}, api.CodeInvalidParams, `there is no place "saturn"; runtime.list lists the places`},
 		{nil, "build:rust", nil, session.Target{}, api.CodeInvalidParams, `"build:rust": build is a name from the configuration and takes no argument`},
-		{nil, "docker:", nil, session.Target{}, api.CodeInvalidParams, "IMAGE is missing behind the colon"},
+		{nil, "docker:", nil, session.Target{}, api.CodeInvalidParams, "IMAGE is missing after the colon"},
 		{nil, strings.Repeat("m", 2000), nil, session.Target{}, api.CodeInvalidParams, "has 2000 bytes"},
 		{closed, "docker:alpine", nil, session.Target{}, api.CodeForbidden, "runtime docker:alpine: the configuration allows only the places that it names (adhoc_places): bare, build, far"},
 		{closed, "docker", &api.PlaceOptions{Image: "alpine"}, session.Target{}, api.CodeForbidden, "place.image: the configuration does not allow callers to set it (adhoc_places)"},

@@ -533,15 +533,21 @@ export interface PlaceOptions {
   address?: string;
   /** The file with the token for that daemon. */
   token_file?: string;
-  /** The file with the certificates that vouch for that daemon. */
+  /** The file with the certificates to verify that daemon's certificate with. */
   ca_file?: string;
-  /** cert_file and key_file are the files with the certificate that is shown to that daemon. */
+  /**
+   * cert_file and key_file are the files with the certificate to present to that daemon, and its
+   * key.
+   */
   cert_file?: string;
-  /** cert_file and key_file are the files with the certificate that is shown to that daemon. */
+  /**
+   * cert_file and key_file are the files with the certificate to present to that daemon, and its
+   * key.
+   */
   key_file?: string;
-  /** The name in the certificate of that daemon, if it is not that in the address. */
+  /** The name in the certificate of that daemon, if it differs from the address. */
   server_name?: string;
-  /** The word of a place of that daemon, in which the session will be. Empty: its default. */
+  /** The word for a place of that daemon, in which the session will be. Empty: its default. */
   runtime?: string;
   /**
    * The number of seconds after which that daemon ends the session if this one does not connect to
@@ -610,7 +616,7 @@ export interface GuestStartParams {
   runtime?: string;
   /** Another guest of the owner, in whose container, pod or machine the new one will be. */
   beside?: string;
-  /** Those of the session, for the engine of a container or pod that is made for it. */
+  /** The limits of the session, for the engine of a container or pod that is made for it. */
   limits?: Limits;
   /**
    * The number of seconds without a connection of the owner after which the guest ends. It is at
@@ -658,20 +664,20 @@ export interface GuestListParams {
 }
 
 /**
- * Says what the processes of a session may touch. An absent field is that of the profile, or else
- * all. It cannot change while the session lives.
+ * Says what the processes of a session may touch. An absent field has the value of the profile, or
+ * else all. The isolation cannot change while the session lives.
  */
 export interface Isolation {
   /**
    * A table [isolation.NAME] of the configuration, or one of workspace and read-only, which are
-   * built in. The other fields go over it; lists are joined.
+   * built in. The other fields override those of the profile; lists are joined.
    */
   profile?: string;
   /**
    * all, workspace or read-only. With workspace, the working directory, the paths of writable and a
    * private /tmp are writable, the directories of the system are readable, and everything else is
-   * hidden, also the rest of the home and the files of the daemon. With read-only, only /tmp and the
-   * paths of writable are writable.
+   * hidden, including the rest of the home directory and the files of the daemon. With read-only,
+   * only /tmp and the paths of writable are writable.
    */
   files?: string;
   /**
@@ -682,10 +688,10 @@ export interface Isolation {
   /**
    * The destinations that the session may connect to with network allow: a name, an address or a
    * block of addresses, with a port, a range of ports or * for every port, such as github.com:443,
-   * 127.0.0.1:3000, [::1]:8000-8010 or 10.1.0.0/16:*. *.example.org stands for every name below, *
-   * for every public destination. Without a port an entry is for the ports 80 and 443. Addresses
-   * that are not public, also those of listed names, must be listed themselves; 127.0.0.1 is the
-   * loopback of the place, outside of the session.
+   * 127.0.0.1:3000, [::1]:8000-8010 or 10.1.0.0/16:*. *.example.org stands for every name below it,
+   * * for every public destination. An entry without a port means the ports 80 and 443. Addresses
+   * that are not public must be listed themselves, even if a listed name resolves to them; 127.0.0.1
+   * is the loopback of the place, outside of the session.
    */
   allow?: string[];
   /**
@@ -701,7 +707,7 @@ export interface Isolation {
   writable?: string[];
   /** further paths that can be read and executed */
   readable?: string[];
-  /** paths inside those that cannot be read */
+  /** paths inside readable or writable ones that cannot be read */
   hidden?: string[];
   /** paths inside writable ones that cannot be written */
   read_only?: string[];
@@ -796,24 +802,25 @@ export interface SessionCreateParams {
   lifetime_s?: number;
   /**
    * Ends the session after this many idle seconds. A shell session is idle while nothing but its
-   * shell runs, also no argv; a terminal or program is idle while it neither writes output nor gets
-   * input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or program; 0:
-   * never.
+   * shell runs, and no argv either; a terminal or program is idle while it neither writes output nor
+   * gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
+   * program; 0: never.
    */
   idle_timeout_s?: number;
   /** Bound what the session may use. session.info reports what is in force. */
   limits?: Limits;
   /**
-   * For the limits of this call: require (default), so that one which the place cannot enforce is
-   * the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only reports it. limits of the
-   * configuration have their own limits_mode.
+   * Says what happens if the place cannot enforce a limit of this call. With require (default), the
+   * call fails with LIMIT_UNAVAILABLE; with best-effort, session.info reports the limit as not
+   * enforced. limits of the configuration have their own limits_mode.
    */
   limits_mode?: string;
   /** Says what the processes of the session may touch. session.info reports what is in force. */
   isolation?: Isolation;
   /**
-   * require (default), so that isolation which the place cannot enforce is the error
-   * ISOLATION_UNAVAILABLE, or best-effort, so that session.info only reports it.
+   * Says what happens if the place cannot enforce the isolation. With require (default), the call
+   * fails with ISOLATION_UNAVAILABLE; with best-effort, session.info reports the aspects that are
+   * not enforced.
    */
   isolation_mode?: string;
 }
@@ -822,7 +829,7 @@ export interface SessionCreateParams {
 export interface Page {
   /** The maximum number of entries in the answer, from 1 to 10000. Absent: all. */
   limit?: number;
-  /** Continues the list: next of the page before. The order must be the same. */
+  /** Continues the list: next of the previous page. The order must be the same. */
   after?: string;
   /** Reverses the order. */
   newest_first?: boolean;
@@ -1034,13 +1041,13 @@ export interface SessionAttachParams {
    */
   label?: string;
   /**
-   * Asks for a push of type viewers: after the screen, and whenever a viewer comes, leaves or
+   * Asks for a push of type viewers: after the screen, and whenever a viewer attaches, detaches or
    * changes.
    */
   viewers?: boolean;
   /**
-   * Asks for a push of type modes: after the screen, and whenever one of them changes. The runner of
-   * an older version sends none.
+   * Asks for a push of type modes: after the screen, and whenever a mode changes. The runner of an
+   * older version sends none.
    */
   modes?: boolean;
 }
@@ -1059,7 +1066,7 @@ export interface SessionRecordingParams {
 export interface RecordingListParams {
   /** The maximum number of recordings. Absent: 100; at most 1000. */
   limit?: number;
-  /** Continues the list behind this recording: next_before of the page before. */
+  /** Continues the list after this recording: next_before of the previous page. */
   before?: string;
 }
 
@@ -1290,9 +1297,9 @@ export interface ExecSignalParams {
   /** The name of a signal, such as INT, HUP, USR1, WINCH, STOP or CONT, or its number. */
   signal: string;
   /**
-   * Selects who gets it: leader, the program of argv or the processes that the shell itself started
-   * for the command; or tree, these and everything that they started. The shell never gets it.
-   * Absent: leader.
+   * Selects the processes that get the signal: leader, the program of argv or the processes that the
+   * shell itself started for the command; or tree, these and everything that they started. The shell
+   * never gets the signal. Absent: leader.
    */
   to?: string;
   /** Required to signal the program of a session that belongs to a dialogue. */
@@ -1558,7 +1565,7 @@ export interface DialogueEventsParams {
   types?: DialogueEventType[];
   /**
    * Says that no person reads the events now. Such a stream does not count as a follower, so
-   * linger_s and deny_after_s count on.
+   * linger_s and deny_after_s go on counting.
    */
   passive?: boolean;
 }
@@ -1570,7 +1577,7 @@ export interface DialogueEventsParams {
 export interface DialogueTranscriptParams {
   /** id or name */
   dialogue_id: string;
-  /** most items of a page, without those below tool calls; at most 1000. 0: 100 */
+  /** maximum number of items, without items below tool calls; at most 1000. 0: 100 */
   limit?: number;
   /** the page ends before the item with this id */
   before?: string;
@@ -1586,8 +1593,8 @@ export interface DialogueTranscriptParams {
    */
   depth?: number;
   /**
-   * The most bytes of a text, of an input or of an output. The rest is omitted, and cut is the
-   * length of the whole; dialogue.item returns it. 0: nothing is cut.
+   * The maximum number of bytes of a text, an input or an output. The rest is omitted, and cut is
+   * its whole length; dialogue.item returns all of it. 0: nothing is cut.
    */
   cut_bytes?: number;
 }
@@ -1615,7 +1622,7 @@ export interface DialogueSearchParams {
   dialogue_id: string;
   /** text to find; upper and lower case are the same */
   text: string;
-  /** most matches; at most 1000. 0: 100 */
+  /** maximum number of matches; at most 1000. 0: 100 */
   limit?: number;
   /** only items that appeared before the item with this id */
   before?: string;
@@ -1636,9 +1643,9 @@ export interface DialogueLinesParams {
   from_offset?: number;
   /** Asks for the last lines that begin before this offset; -1: before the end. */
   before_offset?: number;
-  /** The most lines, with both streams without those of stdin; at most 1000. 0: 100. */
+  /** The maximum number of lines; with both streams, of lines of stdout. At most 1000; 0: 100. */
   limit?: number;
-  /** The most bytes of a line's text. 0: 4096; at most 1 MiB. */
+  /** The maximum number of bytes of a line's text. 0: 4096; at most 1 MiB. */
   cut_bytes?: number;
 }
 
@@ -1707,7 +1714,7 @@ export interface StreamCloseParams {
   stream_id: string;
 }
 
-/** Asks for what sessions use. */
+/** Asks for the resources that sessions use. */
 export interface UsageSubscribeParams {
   /** Selects one session, by id or name; all live sessions when absent. */
   session_id?: string;
@@ -1736,7 +1743,7 @@ export interface AuditFilter {
 
 /** Asks for a page of the audit log. */
 export interface AuditListParams extends AuditFilter {
-  /** Selects only records with a lower number: next_before_seq of the page before. */
+  /** Selects only records with a lower number: next_before_seq of the previous page. */
   before_seq?: number;
   /** The maximum number of records. Absent: 100; at most 1000. */
   limit?: number;
@@ -2144,15 +2151,15 @@ export interface RuntimeCheckResult {
   reachable: boolean;
   /** Says why the place cannot be reached, and what to do. */
   why?: string;
-  /** How long one question and its answer took. */
+  /** How long one request to the place took. */
   latency_ms?: number;
   /** such as linux */
   os?: string;
   /** such as amd64 */
   arch?: string;
-  /** The name and version of what runs the place, such as "docker 20.10.24". */
+  /** The name and version of the program that runs the place, such as "docker 20.10.24". */
   engine?: string;
-  /** Lists what sessions have there and may lack in other places, such as "cgroup.kill". */
+  /** Lists features that sessions have there and may lack in other places, such as "cgroup.kill". */
   enforced: string[];
 }
 
@@ -2162,13 +2169,13 @@ export interface RuntimePruneResult {
   removed: string[];
   /** The sessions that have ended, but whose places cannot be reached. TRL tries again by itself. */
   pending: string[];
-  /** The reasons why something could not be looked at, such as an engine that does not answer. */
+  /** The reasons why a place could not be inspected, such as an engine that does not answer. */
   faults: string[];
 }
 
-/** Says whose a guest is. */
+/** Describes the owner of a guest. */
 export interface GuestOwner {
-  /** Identifies the daemon that owns the session, also after its restart. */
+  /** Identifies the daemon that owns the session. It stays the same after a restart. */
   owner_id: string;
   /** The machine of that daemon, for people. */
   owner?: string;
@@ -2212,11 +2219,31 @@ export interface GuestInfo extends GuestOwner {
   place: PlaceInfo;
   /** UTC */
   created_at: string;
-  /** Those that the engine of the place enforces where the session has them. */
+  /** The limits of the session that the engine of its place enforces. */
   limits?: EnforcedLimit[];
 }
 
 /** Says that the runner has been given the bytes. */
+/** The immediate answer of a streaming method. */
+export interface StreamStart {
+  /** In every push of this stream, and is unique within the connection. */
+  stream_id: string;
+  /** the command, for exec.stream */
+  exec_id?: string;
+  /** the command's session, for exec.stream; the terminal, for session.attach */
+  session_id?: string;
+  /** Identifies this viewer in session.resize, for session.attach. */
+  viewer_id?: string;
+  /** The dialogue, for dialogue.events. */
+  dialogue_id?: string;
+  /**
+   * The number of the last event before the stream, for event.subscribe. A subscriber that
+   * reconnects before it has seen an event passes it as after_seq.
+   */
+  seq?: number;
+}
+
+/** Reports that the bytes were passed to the runner. */
 export interface GuestSendResult {
   /** the offset of the next bytes */
   next_offset: number;
@@ -2244,11 +2271,11 @@ export interface GuestEndResult {
   killed: KilledProcess[];
 }
 
-/** Lists the guests, and says what a daemon is to its guests. */
+/** Lists the guests, and describes the daemon that has them. */
 export interface GuestListResult {
   /** oldest first */
   guests: GuestInfo[];
-  /** identifies this daemon, also after its restart */
+  /** identifies this daemon; stays the same after a restart */
   daemon_id: string;
   /** version of this daemon */
   version: string;
@@ -2256,7 +2283,7 @@ export interface GuestListResult {
   os: string;
   /** such as amd64 */
   arch: string;
-  /** Lists what guests have, such as "cgroup.kill". */
+  /** Lists the features that guests have, such as "cgroup.kill". */
   enforced: string[];
   /**
    * The longest time that a guest can live without a connection of its owner, in seconds; 0 = no
@@ -2424,13 +2451,13 @@ export interface SessionIsolation extends IsolationReport {
   network: string;
   /** all or own */
   processes: string;
-  /** addresses that it may connect to */
+  /** destinations that the session may connect to */
   allow?: string[];
   /** paths that can be written, beside the working directory */
   writable?: string[];
   /** paths that can be read, beside the system */
   readable?: string[];
-  /** paths inside those that cannot be read */
+  /** paths inside readable or writable ones that cannot be read */
   hidden?: string[];
   /** paths inside writable ones that cannot be written */
   read_only?: string[];
@@ -2731,7 +2758,7 @@ export interface Usage {
    * neither the command nor its session has a memory limit.
    */
   memory_peak_bytes?: number;
-  /** The time for which the limit cpus stopped its processes. */
+  /** The time for which the limit cpus stopped the command's processes. */
   throttled_ms?: number;
   /** Counts the processes and threads that the limit pids refused. */
   forks_refused?: number;
@@ -2981,7 +3008,7 @@ export interface ExecWaitResult {
   timed_out: boolean;
 }
 
-/** Says who got the signal. */
+/** Lists the processes that got the signal. */
 export interface ExecSignalResult {
   /** the command */
   exec_id: string;
@@ -3630,7 +3657,7 @@ export interface AuditRecord {
   content?: string;
   /** Says what happened to the log itself, such as calls that could not be recorded. */
   note?: string;
-  /** The hash of the record before, empty for the first. */
+  /** The hash of the previous record; empty for the first. */
   prev: string;
   /** The SHA-256 digest of this record's line in the file, without this field. */
   hash?: string;
@@ -3688,9 +3715,9 @@ export interface PlaceProgress {
 
 /** What the proxy of a session decided about a destination that a program named. */
 export interface NetworkDecision {
-  /** the name or the address; empty for several destinations, of which there were too many */
+  /** the name or the address; empty if the event stands for several destinations */
   host: string;
-  /** the port; 0 for several destinations */
+  /** the port; 0 if the event stands for several destinations */
   port: number;
   /** the entry of isolation.allow that lists the destination */
   rule?: string;
@@ -3820,8 +3847,8 @@ export interface DialogueEvent {
 }
 
 /**
- * What a session uses now. Where its cgroup counts, processes that left the session's tree are
- * included.
+ * What a session uses now. If the session's cgroup does the counting, processes that left the
+ * session's process tree are included.
  */
 export interface SessionUsage {
   /** the session */
@@ -3993,7 +4020,7 @@ export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> 
   log?: LogRecord;
   /** Set for type error only; in Go, Recv returns it as its error. */
   error?: ErrorBody;
-  /** all viewers of the terminal, the first that came first, for type viewers. */
+  /** all viewers of the terminal, in the order in which they attached, for type viewers. */
   viewers?: Viewer[];
   /** Set for type modes. */
   modes?: TerminalModes;
@@ -4017,6 +4044,7 @@ export interface Methods {
   /** Push the last records of the daemon's log, and those that follow. */
   "system.log": { params: SystemLogParams; result: StreamStart };
   /** Give this connection a label, by which others see who answered or changed something. */
+  /** Give this connection a label, which shows other clients who answered or changed something. */
   "system.hello": { params: SystemHelloParams; result: SystemHelloResult };
   /** Replace the daemon with a new program. Its socket and its sessions stay. */
   "system.upgrade": { params: SystemUpgradeParams; result: SystemUpgradeResult };
@@ -4035,7 +4063,7 @@ export interface Methods {
   "web.revoke": { params: WebRevokeParams; result: WebRevokeResult };
   /** List the places where sessions can be created. */
   "runtime.list": { params: RuntimeListParams; result: RuntimeListResult };
-  /** Say whether sessions can be created in a place, or why not. */
+  /** Report whether sessions can be created in a place, or why not. */
   "runtime.check": { params: RuntimeCheckParams; result: RuntimeCheckResult };
   /** Remove containers, pods and remains of TRL that belong to no session. */
   "runtime.prune": { params: RuntimePruneParams; result: RuntimePruneResult };
@@ -4073,7 +4101,7 @@ export interface Methods {
   "session.attach": { params: SessionAttachParams; result: StreamStart };
   /** Read the recording of a terminal. */
   "session.recording": { params: SessionRecordingParams; result: SessionRecordingResult };
-  /** List the recordings of terminals, also of sessions that are no longer known. */
+  /** List the recordings of terminals, including those of sessions that are no longer known. */
   "recording.list": { params: RecordingListParams; result: RecordingListResult };
   /** Read a piece of a recording. */
   "recording.read": { params: RecordingReadParams; result: RecordingReadResult };
@@ -4139,7 +4167,7 @@ export interface Methods {
   "event.subscribe": { params: EventSubscribeParams; result: StreamStart };
   /** End one stream of this connection. */
   "stream.close": { params: StreamCloseParams; result: StreamCloseResult };
-  /** Push what sessions use: processor, memory, processes, disk. */
+  /** Push the resources that sessions use: processor, memory, processes, disk. */
   "usage.subscribe": { params: UsageSubscribeParams; result: StreamStart };
   /** List the calls that changed something: who, from where, with which outcome. */
   "audit.list": { params: AuditListParams; result: AuditListResult };

@@ -93,8 +93,8 @@ class SessionOptions(TypedDict, total=False):
 
     idle_timeout_s: float
     """Ends the session after this many idle seconds. A shell session is idle while nothing but its
-    shell runs, also no argv; a terminal or program is idle while it neither writes output nor
-    gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
+    shell runs, and no argv either; a terminal or program is idle while it neither writes output
+    nor gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
     program; 0: never.
     """
 
@@ -102,17 +102,18 @@ class SessionOptions(TypedDict, total=False):
     """Bound what the session may use. session.info reports what is in force."""
 
     limits_mode: str
-    """For the limits of this call: require (default), so that one which the place cannot enforce
-    is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only reports it. limits
-    of the configuration have their own limits_mode.
+    """Says what happens if the place cannot enforce a limit of this call. With require (default),
+    the call fails with LIMIT_UNAVAILABLE; with best-effort, session.info reports the limit as
+    not enforced. limits of the configuration have their own limits_mode.
     """
 
     isolation: _types.Isolation
     """Says what the processes of the session may touch. session.info reports what is in force."""
 
     isolation_mode: str
-    """require (default), so that isolation which the place cannot enforce is the error
-    ISOLATION_UNAVAILABLE, or best-effort, so that session.info only reports it.
+    """Says what happens if the place cannot enforce the isolation. With require (default), the
+    call fails with ISOLATION_UNAVAILABLE; with best-effort, session.info reports the aspects
+    that are not enforced.
     """
 
 
@@ -219,8 +220,8 @@ class TerminalOptions(TypedDict, total=False):
 
     idle_timeout_s: float
     """Ends the session after this many idle seconds. A shell session is idle while nothing but its
-    shell runs, also no argv; a terminal or program is idle while it neither writes output nor
-    gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
+    shell runs, and no argv either; a terminal or program is idle while it neither writes output
+    nor gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
     program; 0: never.
     """
 
@@ -228,17 +229,18 @@ class TerminalOptions(TypedDict, total=False):
     """Bound what the session may use. session.info reports what is in force."""
 
     limits_mode: str
-    """For the limits of this call: require (default), so that one which the place cannot enforce
-    is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only reports it. limits
-    of the configuration have their own limits_mode.
+    """Says what happens if the place cannot enforce a limit of this call. With require (default),
+    the call fails with LIMIT_UNAVAILABLE; with best-effort, session.info reports the limit as
+    not enforced. limits of the configuration have their own limits_mode.
     """
 
     isolation: _types.Isolation
     """Says what the processes of the session may touch. session.info reports what is in force."""
 
     isolation_mode: str
-    """require (default), so that isolation which the place cannot enforce is the error
-    ISOLATION_UNAVAILABLE, or best-effort, so that session.info only reports it.
+    """Says what happens if the place cannot enforce the isolation. With require (default), the
+    call fails with ISOLATION_UNAVAILABLE; with best-effort, session.info reports the aspects
+    that are not enforced.
     """
 
 
@@ -301,8 +303,8 @@ class ProgramOptions(TypedDict, total=False):
 
     idle_timeout_s: float
     """Ends the session after this many idle seconds. A shell session is idle while nothing but its
-    shell runs, also no argv; a terminal or program is idle while it neither writes output nor
-    gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
+    shell runs, and no argv either; a terminal or program is idle while it neither writes output
+    nor gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
     program; 0: never.
     """
 
@@ -310,17 +312,18 @@ class ProgramOptions(TypedDict, total=False):
     """Bound what the session may use. session.info reports what is in force."""
 
     limits_mode: str
-    """For the limits of this call: require (default), so that one which the place cannot enforce
-    is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only reports it. limits
-    of the configuration have their own limits_mode.
+    """Says what happens if the place cannot enforce a limit of this call. With require (default),
+    the call fails with LIMIT_UNAVAILABLE; with best-effort, session.info reports the limit as
+    not enforced. limits of the configuration have their own limits_mode.
     """
 
     isolation: _types.Isolation
     """Says what the processes of the session may touch. session.info reports what is in force."""
 
     isolation_mode: str
-    """require (default), so that isolation which the place cannot enforce is the error
-    ISOLATION_UNAVAILABLE, or best-effort, so that session.info only reports it.
+    """Says what happens if the place cannot enforce the isolation. With require (default), the
+    call fails with ISOLATION_UNAVAILABLE; with best-effort, session.info reports the aspects
+    that are not enforced.
     """
 
 
@@ -427,13 +430,13 @@ class ViewerOptions(TypedDict, total=False):
     """
 
     viewers: bool
-    """Asks for a push of type viewers: after the screen, and whenever a viewer comes, leaves or
-    changes.
+    """Asks for a push of type viewers: after the screen, and whenever a viewer attaches, detaches
+    or changes.
     """
 
     modes: bool
-    """Asks for a push of type modes: after the screen, and whenever one of them changes. The
-    runner of an older version sends none.
+    """Asks for a push of type modes: after the screen, and whenever a mode changes. The runner of
+    an older version sends none.
     """
 
 
@@ -832,7 +835,7 @@ class DialogueEventOptions(TypedDict, total=False):
 
     passive: bool
     """Says that no person reads the events now. Such a stream does not count as a follower, so
-    linger_s and deny_after_s count on.
+    linger_s and deny_after_s go on counting.
     """
 
 

@@ -636,19 +636,23 @@ class PlaceOptions(TypedDict, total=False):
     """The file with the token for that daemon."""
 
     ca_file: str
-    """The file with the certificates that vouch for that daemon."""
+    """The file with the certificates to verify that daemon's certificate with."""
 
     cert_file: str
-    """cert_file and key_file are the files with the certificate that is shown to that daemon."""
+    """cert_file and key_file are the files with the certificate to present to that daemon, and its
+    key.
+    """
 
     key_file: str
-    """cert_file and key_file are the files with the certificate that is shown to that daemon."""
+    """cert_file and key_file are the files with the certificate to present to that daemon, and its
+    key.
+    """
 
     server_name: str
-    """The name in the certificate of that daemon, if it is not that in the address."""
+    """The name in the certificate of that daemon, if it differs from the address."""
 
     runtime: str
-    """The word of a place of that daemon, in which the session will be. Empty: its default."""
+    """The word for a place of that daemon, in which the session will be. Empty: its default."""
 
     owner_lost_s: float
     """The number of seconds after which that daemon ends the session if this one does not connect
@@ -741,7 +745,7 @@ class GuestStartParams(_GuestStartParams, total=False):
     """Another guest of the owner, in whose container, pod or machine the new one will be."""
 
     limits: Limits
-    """Those of the session, for the engine of a container or pod that is made for it."""
+    """The limits of the session, for the engine of a container or pod that is made for it."""
 
     owner_lost_s: float
     """The number of seconds without a connection of the owner after which the guest ends. It is at
@@ -809,20 +813,20 @@ class GuestListParams(TypedDict, total=False):
 
 
 class Isolation(TypedDict, total=False):
-    """Says what the processes of a session may touch. An absent field is that of the profile, or
-    else all. It cannot change while the session lives.
+    """Says what the processes of a session may touch. An absent field has the value of the
+    profile, or else all. The isolation cannot change while the session lives.
     """
 
     profile: str
     """A table [isolation.NAME] of the configuration, or one of workspace and read-only, which are
-    built in. The other fields go over it; lists are joined.
+    built in. The other fields override those of the profile; lists are joined.
     """
 
     files: str
     """all, workspace or read-only. With workspace, the working directory, the paths of writable
     and a private /tmp are writable, the directories of the system are readable, and everything
-    else is hidden, also the rest of the home and the files of the daemon. With read-only, only
-    /tmp and the paths of writable are writable.
+    else is hidden, including the rest of the home directory and the files of the daemon. With
+    read-only, only /tmp and the paths of writable are writable.
     """
 
     network: str
@@ -834,9 +838,9 @@ class Isolation(TypedDict, total=False):
     """The destinations that the session may connect to with network allow: a name, an address or a
     block of addresses, with a port, a range of ports or * for every port, such as
     github.com:443, 127.0.0.1:3000, [::1]:8000-8010 or 10.1.0.0/16:*. *.example.org stands for
-    every name below, * for every public destination. Without a port an entry is for the ports
-    80 and 443. Addresses that are not public, also those of listed names, must be listed
-    themselves; 127.0.0.1 is the loopback of the place, outside of the session.
+    every name below it, * for every public destination. An entry without a port means the ports
+    80 and 443. Addresses that are not public must be listed themselves, even if a listed name
+    resolves to them; 127.0.0.1 is the loopback of the place, outside of the session.
     """
 
     processes: str
@@ -854,7 +858,7 @@ class Isolation(TypedDict, total=False):
     """further paths that can be read and executed"""
 
     hidden: list[str]
-    """paths inside those that cannot be read"""
+    """paths inside readable or writable ones that cannot be read"""
 
     read_only: list[str]
     """paths inside writable ones that cannot be written"""
@@ -971,8 +975,8 @@ class SessionCreateParams(TypedDict, total=False):
 
     idle_timeout_s: float
     """Ends the session after this many idle seconds. A shell session is idle while nothing but its
-    shell runs, also no argv; a terminal or program is idle while it neither writes output nor
-    gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
+    shell runs, and no argv either; a terminal or program is idle while it neither writes output
+    nor gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
     program; 0: never.
     """
 
@@ -980,17 +984,18 @@ class SessionCreateParams(TypedDict, total=False):
     """Bound what the session may use. session.info reports what is in force."""
 
     limits_mode: str
-    """For the limits of this call: require (default), so that one which the place cannot enforce
-    is the error LIMIT_UNAVAILABLE, or best-effort, so that session.info only reports it. limits
-    of the configuration have their own limits_mode.
+    """Says what happens if the place cannot enforce a limit of this call. With require (default),
+    the call fails with LIMIT_UNAVAILABLE; with best-effort, session.info reports the limit as
+    not enforced. limits of the configuration have their own limits_mode.
     """
 
     isolation: Isolation
     """Says what the processes of the session may touch. session.info reports what is in force."""
 
     isolation_mode: str
-    """require (default), so that isolation which the place cannot enforce is the error
-    ISOLATION_UNAVAILABLE, or best-effort, so that session.info only reports it.
+    """Says what happens if the place cannot enforce the isolation. With require (default), the
+    call fails with ISOLATION_UNAVAILABLE; with best-effort, session.info reports the aspects
+    that are not enforced.
     """
 
 
@@ -1001,7 +1006,7 @@ class Page(TypedDict, total=False):
     """The maximum number of entries in the answer, from 1 to 10000. Absent: all."""
 
     after: str
-    """Continues the list: next of the page before. The order must be the same."""
+    """Continues the list: next of the previous page. The order must be the same."""
 
     newest_first: bool
     """Reverses the order."""
@@ -1031,7 +1036,7 @@ class SessionListParams(TypedDict, total=False):
     """The maximum number of entries in the answer, from 1 to 10000. Absent: all."""
 
     after: str
-    """Continues the list: next of the page before. The order must be the same."""
+    """Continues the list: next of the previous page. The order must be the same."""
 
     newest_first: bool
     """Reverses the order."""
@@ -1287,13 +1292,13 @@ class SessionAttachParams(_SessionAttachParams, total=False):
     """
 
     viewers: bool
-    """Asks for a push of type viewers: after the screen, and whenever a viewer comes, leaves or
-    changes.
+    """Asks for a push of type viewers: after the screen, and whenever a viewer attaches, detaches
+    or changes.
     """
 
     modes: bool
-    """Asks for a push of type modes: after the screen, and whenever one of them changes. The
-    runner of an older version sends none.
+    """Asks for a push of type modes: after the screen, and whenever a mode changes. The runner of
+    an older version sends none.
     """
 
 
@@ -1321,7 +1326,7 @@ class RecordingListParams(TypedDict, total=False):
     """The maximum number of recordings. Absent: 100; at most 1000."""
 
     before: str
-    """Continues the list behind this recording: next_before of the page before."""
+    """Continues the list after this recording: next_before of the previous page."""
 
 
 class _RecordingReadParams(TypedDict):
@@ -1683,9 +1688,9 @@ class ExecSignalParams(_ExecSignalParams, total=False):
     """
 
     to: str
-    """Selects who gets it: leader, the program of argv or the processes that the shell itself
-    started for the command; or tree, these and everything that they started. The shell never
-    gets it. Absent: leader.
+    """Selects the processes that get the signal: leader, the program of argv or the processes that
+    the shell itself started for the command; or tree, these and everything that they started.
+    The shell never gets the signal. Absent: leader.
     """
 
     force: bool
@@ -1733,7 +1738,7 @@ class ExecListParams(TypedDict, total=False):
     """The maximum number of entries in the answer, from 1 to 10000. Absent: all."""
 
     after: str
-    """Continues the list: next of the page before. The order must be the same."""
+    """Continues the list: next of the previous page. The order must be the same."""
 
     newest_first: bool
     """Reverses the order."""
@@ -1904,7 +1909,7 @@ class DialogueListParams(TypedDict, total=False):
     """The maximum number of entries in the answer, from 1 to 10000. Absent: all."""
 
     after: str
-    """Continues the list: next of the page before. The order must be the same."""
+    """Continues the list: next of the previous page. The order must be the same."""
 
     newest_first: bool
     """Reverses the order."""
@@ -2067,7 +2072,7 @@ class DialogueEventsParams(_DialogueEventsParams, total=False):
 
     passive: bool
     """Says that no person reads the events now. Such a stream does not count as a follower, so
-    linger_s and deny_after_s count on.
+    linger_s and deny_after_s go on counting.
     """
 
 
@@ -2084,7 +2089,7 @@ class DialogueTranscriptParams(_DialogueTranscriptParams, total=False):
     """
 
     limit: int
-    """most items of a page, without those below tool calls; at most 1000. 0: 100"""
+    """maximum number of items, without items below tool calls; at most 1000. 0: 100"""
 
     before: str
     """the page ends before the item with this id"""
@@ -2104,8 +2109,8 @@ class DialogueTranscriptParams(_DialogueTranscriptParams, total=False):
     """
 
     cut_bytes: int
-    """The most bytes of a text, of an input or of an output. The rest is omitted, and cut is the
-    length of the whole; dialogue.item returns it. 0: nothing is cut.
+    """The maximum number of bytes of a text, an input or an output. The rest is omitted, and cut
+    is its whole length; dialogue.item returns all of it. 0: nothing is cut.
     """
 
 
@@ -2148,7 +2153,7 @@ class DialogueSearchParams(_DialogueSearchParams, total=False):
     """Searches the transcript of a dialogue for a text."""
 
     limit: int
-    """most matches; at most 1000. 0: 100"""
+    """maximum number of matches; at most 1000. 0: 100"""
 
     before: str
     """only items that appeared before the item with this id"""
@@ -2179,10 +2184,10 @@ class DialogueLinesParams(_DialogueLinesParams, total=False):
     """Asks for the last lines that begin before this offset; -1: before the end."""
 
     limit: int
-    """The most lines, with both streams without those of stdin; at most 1000. 0: 100."""
+    """The maximum number of lines; with both streams, of lines of stdout. At most 1000; 0: 100."""
 
     cut_bytes: int
-    """The most bytes of a line's text. 0: 4096; at most 1 MiB."""
+    """The maximum number of bytes of a line's text. 0: 4096; at most 1 MiB."""
 
 
 class _DialogueRawParams(TypedDict):
@@ -2276,7 +2281,7 @@ class StreamCloseParams(TypedDict):
 
 
 class UsageSubscribeParams(TypedDict, total=False):
-    """Asks for what sessions use."""
+    """Asks for the resources that sessions use."""
 
     session_id: str
     """Selects one session, by id or name; all live sessions when absent."""
@@ -2335,7 +2340,7 @@ class AuditListParams(TypedDict, total=False):
     """ok, started, error or the code of an error"""
 
     before_seq: int
-    """Selects only records with a lower number: next_before_seq of the page before."""
+    """Selects only records with a lower number: next_before_seq of the previous page."""
 
     limit: int
     """The maximum number of records. Absent: 100; at most 1000."""
@@ -3222,7 +3227,7 @@ class RuntimeCheckResult:
     """Says why the place cannot be reached, and what to do."""
 
     latency_ms: float = 0.0
-    """How long one question and its answer took."""
+    """How long one request to the place took."""
 
     os: str = ""
     """such as linux"""
@@ -3231,10 +3236,10 @@ class RuntimeCheckResult:
     """such as amd64"""
 
     engine: str = ""
-    """The name and version of what runs the place, such as "docker 20.10.24"."""
+    """The name and version of the program that runs the place, such as "docker 20.10.24"."""
 
     enforced: list[str] = field(default_factory=list)
-    """Lists what sessions have there and may lack in other places, such as "cgroup.kill"."""
+    """Lists features that sessions have there and may lack in other places, such as "cgroup.kill"."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RuntimeCheckResult:
@@ -3264,7 +3269,7 @@ class RuntimePruneResult:
     """The sessions that have ended, but whose places cannot be reached. TRL tries again by itself."""
 
     faults: list[str] = field(default_factory=list)
-    """The reasons why something could not be looked at, such as an engine that does not answer."""
+    """The reasons why a place could not be inspected, such as an engine that does not answer."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RuntimePruneResult:
@@ -3279,10 +3284,10 @@ class RuntimePruneResult:
 
 @dataclass(frozen=True, kw_only=True)
 class GuestOwner:
-    """Says whose a guest is."""
+    """Describes the owner of a guest."""
 
     owner_id: str = ""
-    """Identifies the daemon that owns the session, also after its restart."""
+    """Identifies the daemon that owns the session. It stays the same after a restart."""
 
     owner: str = ""
     """The machine of that daemon, for people."""
@@ -3376,7 +3381,7 @@ class GuestInfo(GuestOwner):
     """UTC"""
 
     limits: list[EnforcedLimit] = field(default_factory=list)
-    """Those that the engine of the place enforces where the session has them."""
+    """The limits of the session that the engine of its place enforces."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> GuestInfo:
@@ -3397,7 +3402,7 @@ class GuestInfo(GuestOwner):
 
 @dataclass(frozen=True, kw_only=True)
 class GuestSendResult:
-    """Says that the runner has been given the bytes."""
+    """Reports that the bytes were passed to the runner."""
 
     next_offset: int = 0
     """the offset of the next bytes"""
@@ -3465,13 +3470,13 @@ class GuestEndResult:
 
 @dataclass(frozen=True, kw_only=True)
 class GuestListResult:
-    """Lists the guests, and says what a daemon is to its guests."""
+    """Lists the guests, and describes the daemon that has them."""
 
     guests: list[GuestInfo] = field(default_factory=list)
     """oldest first"""
 
     daemon_id: str = ""
-    """identifies this daemon, also after its restart"""
+    """identifies this daemon; stays the same after a restart"""
 
     version: str = ""
     """version of this daemon"""
@@ -3483,7 +3488,7 @@ class GuestListResult:
     """such as amd64"""
 
     enforced: list[str] = field(default_factory=list)
-    """Lists what guests have, such as "cgroup.kill"."""
+    """Lists the features that guests have, such as "cgroup.kill"."""
 
     owner_lost_s: float = 0.0
     """The longest time that a guest can live without a connection of its owner, in seconds; 0 = no
@@ -3830,7 +3835,7 @@ class SessionIsolation(IsolationReport):
     """all or own"""
 
     allow: list[str] = field(default_factory=list)
-    """addresses that it may connect to"""
+    """destinations that the session may connect to"""
 
     writable: list[str] = field(default_factory=list)
     """paths that can be written, beside the working directory"""
@@ -3839,7 +3844,7 @@ class SessionIsolation(IsolationReport):
     """paths that can be read, beside the system"""
 
     hidden: list[str] = field(default_factory=list)
-    """paths inside those that cannot be read"""
+    """paths inside readable or writable ones that cannot be read"""
 
     read_only: list[str] = field(default_factory=list)
     """paths inside writable ones that cannot be written"""
@@ -4513,7 +4518,7 @@ class Usage:
     """
 
     throttled_ms: int = 0
-    """The time for which the limit cpus stopped its processes."""
+    """The time for which the limit cpus stopped the command's processes."""
 
     forks_refused: int = 0
     """Counts the processes and threads that the limit pids refused."""
@@ -5046,7 +5051,7 @@ class ExecWaitResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecSignalResult:
-    """Says who got the signal."""
+    """Lists the processes that got the signal."""
 
     exec_id: str = ""
     """the command"""
@@ -6403,7 +6408,7 @@ class AuditRecord:
     """Says what happened to the log itself, such as calls that could not be recorded."""
 
     prev: str = ""
-    """The hash of the record before, empty for the first."""
+    """The hash of the previous record; empty for the first."""
 
     hash: str = ""
     """The SHA-256 digest of this record's line in the file, without this field."""
@@ -6553,10 +6558,10 @@ class NetworkDecision:
     """What the proxy of a session decided about a destination that a program named."""
 
     host: str = ""
-    """the name or the address; empty for several destinations, of which there were too many"""
+    """the name or the address; empty if the event stands for several destinations"""
 
     port: int = 0
-    """the port; 0 for several destinations"""
+    """the port; 0 if the event stands for several destinations"""
 
     rule: str = ""
     """the entry of isolation.allow that lists the destination"""
@@ -6840,8 +6845,8 @@ class DialogueEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionUsage:
-    """What a session uses now. Where its cgroup counts, processes that left the session's tree are
-    included.
+    """What a session uses now. If the session's cgroup does the counting, processes that left the
+    session's process tree are included.
     """
 
     session_id: str = ""
@@ -7154,7 +7159,7 @@ class StreamEvent:
     """Set for type error only; in Go, Recv returns it as its error."""
 
     viewers: list[Viewer] = field(default_factory=list)
-    """all viewers of the terminal, the first that came first, for type viewers."""
+    """all viewers of the terminal, in the order in which they attached, for type viewers."""
 
     modes: TerminalModes | None = None
     """Set for type modes."""
