@@ -23,23 +23,23 @@ class Lane(Protocol):
     """A connection that carries one conversation at a time. A receive that is cancelled loses nothing."""
 
     async def send(self, method: str, params: Mapping[str, Any]) -> None:
-        """Ask for something."""
+        """Send a request."""
 
     async def receive(self) -> Message:
-        """Return the next message; ConnectionLost when there will be none."""
+        """Return the next message; raise ConnectionLost if there will be none."""
 
     def stale(self) -> bool:
-        """Report whether it cannot carry another conversation."""
+        """Report whether the lane cannot carry another conversation."""
 
     def close(self) -> None:
-        """Give it up, and whatever it carries; a receive ends."""
+        """Close the lane and give up its conversation; a receive ends."""
 
     async def wait_closed(self) -> None:
-        """Wait until nothing is left of it."""
+        """Wait until the lane is closed."""
 
 
 async def answer_to(lane: Lane, method: str, params: Mapping[str, Any]) -> Any:
-    """Ask for something and return the data of the answer."""
+    """Send a request and return the data of its answer."""
     await lane.send(method, params)
     while True:
         message = await lane.receive()
@@ -86,11 +86,11 @@ class SocketLane:
         try:
             await self._writer.wait_closed()
         except OSError:
-            pass  # how it ended is of no interest now
+            pass  # the lane is closed in any case
 
 
 async def dial_unix(target: UnixTarget) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to a socket; a daemon that is not there is started, where that is wanted."""
+    """Connect to a socket; start a daemon if none listens and the target allows it."""
     try:
         return await connect_unix(target.path)
     except OSError as e:
@@ -199,7 +199,7 @@ class StdioProcess:
         self.mux.fail("daemon: connection lost: closed by this side")
         self._stdin.close()
         if self._program.returncode is None:
-            self._program.terminate()  # or it would answer first what it has been asked
+            self._program.terminate()  # without a signal, it would first answer all pending requests
         try:
             await asyncio.wait_for(self._program.wait(), EXIT_PATIENCE_S)
         except asyncio.TimeoutError:
@@ -218,7 +218,7 @@ class StdioProcess:
             cause = e.message
         self.mux.fail(f"daemon: connection lost: {cause}")
         while await self._stdout.read(CHUNK):
-            pass  # or the program could not end
+            pass  # otherwise the program could not end
 
 
 class Dialer:
@@ -258,7 +258,7 @@ class Pool:
         self._dialer = dialer
         self._loop = asyncio.get_running_loop()
         self._idle: list[Lane] = []
-        self._all: set[Lane] = set()  # those that are open
+        self._all: set[Lane] = set()  # the open lanes
         self._bound: dict[str, Lane] = {}  # the connections that keep ephemeral sessions alive, by their id
         self._unowned: set[str] = set()  # ephemeral sessions that could not be owned again yet
 
@@ -296,7 +296,7 @@ class Pool:
         return lane
 
     async def _own_again(self) -> None:
-        """Be the owner of the ephemeral sessions again whose connection was lost, before the daemon ends them."""
+        """Claim the ephemeral sessions again after their connection was lost, before the daemon ends them."""
         lost = {session_id: lane for session_id, lane in self._bound.items() if lane.stale()}
         for session_id, old in lost.items():
             del self._bound[session_id]
@@ -318,7 +318,7 @@ class Pool:
             self._bound[session_id] = lane
 
     async def dial_patiently(self, patience_s: float) -> Lane:
-        """Make a lane; wait for a daemon that is gone."""
+        """Make a lane; wait for a daemon that cannot be reached."""
         backoff = Backoff(patience_s)
         while True:
             try:
@@ -345,12 +345,12 @@ class Pool:
             self._idle.append(lane)
 
     def discard(self, lane: Lane) -> None:
-        """Give a lane up."""
+        """Close a lane."""
         lane.close()
         self._all.discard(lane)
 
     def discard_from_anywhere(self, lane: Lane) -> None:
-        """Give a lane up from any thread: the garbage collector may run in any."""
+        """Close a lane from any thread: the garbage collector may run in any."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.discard, lane)
 

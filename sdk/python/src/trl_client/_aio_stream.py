@@ -42,7 +42,7 @@ class Stream(AsyncIterator[StreamEvent]):
 
     @property
     def seq(self) -> int:
-        """The number of the last push: with it as after_seq another reader goes on from here."""
+        """The number of the last push. Another reader continues from here with it as after_seq."""
         return self._cursor.seq or 0
 
     @property
@@ -65,7 +65,7 @@ class Stream(AsyncIterator[StreamEvent]):
             self._pool.discard_from_anywhere(lane)
 
     async def open(self) -> None:
-        """Start the command, or begin to read the one that was named. Later calls do nothing."""
+        """Start the command, or begin to read an existing one. Later calls do nothing."""
         if self._opened:
             return
         self._opened = True
@@ -108,7 +108,7 @@ class Stream(AsyncIterator[StreamEvent]):
             return None
 
     async def _resume(self, cause: TrlError) -> None:
-        """Read on where the stream broke off, or raise the cause."""
+        """Continue where the stream stopped, or raise the cause."""
         while self._cursor.goes_on_after(cause):
             self._drop()
             if self._closed:
@@ -156,7 +156,7 @@ class Viewer(Stream):
 
     @property
     def viewer_id(self) -> str:
-        """The name of this viewer, once it is open; another one after each time the connection was lost."""
+        """The id of this viewer, once the stream is open. It changes whenever the stream reconnects."""
         return self._viewer.viewer_id
 
     async def resize(self, cols: int, rows: int) -> types.SessionResizeResult:

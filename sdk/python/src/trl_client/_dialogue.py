@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Dialogue:
-    """A conversation with a coding agent. It goes on without the client, and over a restart of the daemon.
+    """A conversation with a coding agent. It continues without the client, and across restarts of the daemon.
 
     Used with "with", the agent is ended at the end.
     """
@@ -51,7 +51,7 @@ class Dialogue:
         return self._client._do(_talk.info(self.id))
 
     def send(self, message: Message, *, message_id: str | None = None) -> types.DialogueSendResult:
-        """Send the agent a message: once, however often the connection is lost."""
+        """Send the agent a message. It is sent once, even if the connection is lost."""
         return self._client._do(_talk.send(self.id, message, message_id))
 
     def send_and_wait(self, message: Message, *, message_id: str | None = None) -> Reply:
@@ -77,7 +77,7 @@ class Dialogue:
         return reply
 
     def requests(self) -> list[types.DialogueRequest]:
-        """Return the requests that wait for an answer now."""
+        """Return the requests that wait for an answer."""
         return _talk.waiting(self.transcript())
 
     def _waiting(self) -> list[types.DialogueRequest]:
@@ -116,11 +116,11 @@ class Dialogue:
         return self._client._do(_talk.raw(self.id, options))
 
     def terminate(self, *, force: bool = False, forget: bool = False) -> types.DialogueInfo:
-        """End the agent's program and everything it started; with forget, keep nothing of the dialogue."""
+        """End the agent's program and everything it started; with forget, delete the dialogue's record."""
         return self._client._do(_talk.terminate(self.id, force, forget))
 
     def resume(self, *, env: Mapping[str, str] | None = None, prompt: str = "") -> types.DialogueInfo:
-        """Start the agent again, in the same dialogue. It gets only the environment given here."""
+        """Start the agent again, in the same dialogue. The agent gets only the environment of the options."""
         return self._client._do(_talk.resume(self.id, env, prompt))
 
     def retry(self) -> types.DialogueInfo:
@@ -129,14 +129,14 @@ class Dialogue:
 
 
 class DialogueEvents(Iterator[types.DialogueEvent]):
-    """The events of a dialogue. After a lost connection it goes on with the next one."""
+    """The events of a dialogue. After a lost connection the stream continues with the next event."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
     @property
     def seq(self) -> int:
-        """The number of the last event: with it as after_seq another reader goes on from here."""
+        """The number of the last event. Another reader continues from here with it as after_seq."""
         return self._stream.seq
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as far as a TRL client needs it, without any input or output."""
+"""The parts of HTTP/1.1 that a TRL client needs, without any I/O."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .errors import ConnectionLost, TrlError, error_of
 from .types import STREAMING
 
 MAX_HEAD = 64 << 10
-"""The head of an answer is never longer, nor a line between chunks."""
+"""The maximum length of the head of an answer, and of a line between chunks."""
 
 STATUS_CODES = {400: "INVALID_PARAMS", 401: "AUTH_FAILED", 403: "FORBIDDEN", 404: "METHOD_NOT_FOUND",
                 413: "REQUEST_TOO_LARGE", 429: "RESOURCE_PRESSURE", 503: "RESOURCE_PRESSURE"}
-"""What a status means when something between here and the daemon has answered instead of it."""
+"""The code of an error for a status that a proxy sent instead of the daemon."""
 
 
 class HttpWire:
@@ -41,7 +41,7 @@ class HttpWire:
             f"Accept: application/{'x-ndjson' if self._streams else 'json'}",
             "Content-Type: application/json",
             f"Content-Length: {len(body)}",
-            "X-Trl-Keep-Alive: 1",  # what takes long says every 15 seconds that it is alive
+            "X-Trl-Keep-Alive: 1",  # the daemon sends a sign of life every 15 seconds during a long call
         ]
         if self._token is not None:
             head.append(f"Authorization: Bearer {self._token}")
@@ -69,7 +69,7 @@ class HttpWire:
         if self._response.status != 200:
             return Answer(None, None, self._error(body))
         fields = parse_object(body)
-        if fields.keys() == {"error"}:  # it took so long that the status was sent before
+        if fields.keys() == {"error"}:  # the answer took so long that the status was sent before the outcome was known
             return Answer(None, None, parse_error(fields["error"]))
         return Answer(None, fields, None)
 
@@ -81,7 +81,7 @@ class HttpWire:
     def _next_of_stream(self) -> Message | None:
         while (line := self._lines.line()) is not None:
             if not line.strip():
-                continue  # says only that the connection is alive
+                continue  # a sign of life
             fields = parse_object(line)
             if not self._answered:
                 self._answered = True
@@ -112,7 +112,7 @@ class Response:
         self._in_body = False
         self._chunked = False
         self._left: int | None = 0
-        """How many bytes of the body, or of the chunk, are still to come; None: until the end of the connection."""
+        """How many bytes of the body, or of the chunk, have not arrived; None: until the end of the connection."""
         self._chunk = "size"
         """In a chunked body, what comes next: size, data, end (of a chunk) or trailer."""
 
@@ -133,7 +133,7 @@ class Response:
         self.complete = True
 
     def _step(self, pieces: list[bytes]) -> bool:
-        """Go on by one part of the answer. False when more bytes are needed."""
+        """Parse the next part of the answer. Return False if more bytes are needed."""
         if not self._in_body:
             return self._read_head()
         if self._chunked and self._chunk != "data":
@@ -203,7 +203,7 @@ class Response:
 
 
 def number(text: str, base: int) -> int:
-    """Read a length. Only digits are taken: int() is more liberal than HTTP."""
+    """Read a length. Only digits are accepted: int() is more liberal than HTTP."""
     try:
         if not set(text) <= set("0123456789abcdefABCDEF"):
             raise ValueError

@@ -29,23 +29,23 @@ class Lane(Protocol):
     """A connection that carries one conversation at a time. Only shutdown may come from another thread."""
 
     def send(self, method: str, params: Mapping[str, Any]) -> None:
-        """Ask for something."""
+        """Send a request."""
 
     def receive(self) -> Message:
-        """Return the next message; ConnectionLost when there will be none."""
+        """Return the next message; raise ConnectionLost if there will be none."""
 
     def stale(self) -> bool:
-        """Report whether it cannot carry another conversation."""
+        """Report whether the lane cannot carry another conversation."""
 
     def shutdown(self) -> None:
-        """Make a receive in another thread end."""
+        """End a receive in another thread."""
 
     def close(self) -> None:
-        """Give it up, and whatever it carries."""
+        """Close the lane and give up its conversation."""
 
 
 def answer_to(lane: Lane, method: str, params: Mapping[str, Any]) -> Any:
-    """Ask for something and return the data of the answer."""
+    """Send a request and return the data of its answer."""
     lane.send(method, params)
     while True:
         message = lane.receive()
@@ -66,7 +66,7 @@ class SocketLane:
         try:
             self._sock.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # what the daemon said before it went away, perhaps why, is read next
+            pass  # the last messages of the daemon, which may say why, are read next
         except OSError as e:
             raise ConnectionLost(f"daemon: connection lost: {reason(e)}") from e
         if self._http:
@@ -98,7 +98,7 @@ class SocketLane:
 
 
 def dial_unix(target: UnixTarget) -> socket.socket:
-    """Connect to a socket; a daemon that is not there is started, where that is wanted."""
+    """Connect to a socket; start a daemon if none listens and the target allows it."""
     try:
         return connect_unix(target.path)
     except OSError as e:
@@ -198,7 +198,7 @@ class StdioProcess:
                     left = left[os.write(self._stdin.fileno(), left):]
             except OSError:
                 pass
-            except BaseException:  # an interrupt: nobody can tell how much of the line is out
+            except BaseException:  # an interrupt: it is unknown how much of the line was written
                 self.mux.fail("daemon: connection lost: interrupted while writing")
                 self._stdin.close()
                 raise
@@ -209,7 +209,7 @@ class StdioProcess:
         if self._writing.acquire(timeout=EXIT_PATIENCE_S):
             self._stdin.close()
             self._writing.release()
-        self._program.terminate()  # or it would answer first what it has been asked
+        self._program.terminate()  # without a signal, it would first answer all pending requests
         try:
             self._program.wait(EXIT_PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -229,7 +229,7 @@ class StdioProcess:
             cause = e.message
         self.mux.fail(f"daemon: connection lost: {cause}")
         while os.read(self._stdout.fileno(), CHUNK):
-            pass  # or the program could not end
+            pass  # otherwise the program could not end
 
 
 class Dialer:
@@ -278,7 +278,7 @@ class Pool:
         self._busy: set[Lane] = set()
         self._bound: dict[str, Lane] = {}  # the connections that keep ephemeral sessions alive, by their id
         self._unowned: set[str] = set()  # ephemeral sessions that could not be owned again yet
-        self._streams: weakref.WeakSet[HangsUp] = weakref.WeakSet()  # the open ones
+        self._streams: weakref.WeakSet[HangsUp] = weakref.WeakSet()  # the open streams
 
     def track(self, stream: HangsUp) -> None:
         """Let close end a stream, too."""
@@ -313,7 +313,7 @@ class Pool:
         return lane
 
     def dial_patiently(self, patience_s: float) -> Lane:
-        """Make a lane; wait for a daemon that is gone."""
+        """Make a lane; wait for a daemon that cannot be reached."""
         backoff = Backoff(patience_s)
         while True:
             try:
@@ -381,7 +381,7 @@ class Pool:
         lane.close()
 
     def _own_again(self) -> None:
-        """Be the owner of the ephemeral sessions again whose connection was lost, before the daemon ends them."""
+        """Claim the ephemeral sessions again after their connection was lost, before the daemon ends them."""
         with self._lock:
             lost = {session_id: lane for session_id, lane in self._bound.items() if lane.stale()}
             for session_id in lost:

@@ -11,8 +11,8 @@ from .errors import ConnectionLost
 from .types import STREAMING
 
 MAX_QUEUED = 8 << 20
-"""How many bytes wait for the reader of a stream. One that is further behind is cut off and comes
-back when it has caught up: it does not hold up the others."""
+"""How many bytes may wait for the reader of a stream. A reader that is further behind is cut off, and
+resumes when it has caught up, so that it does not hold up the others."""
 
 Item = Union[Message, ConnectionLost]
 
@@ -37,10 +37,10 @@ class Channel:
 
 
 class Mux:
-    """Hands what a daemon says to the conversation it belongs to. Safe for use by several threads."""
+    """Hands each message of the daemon to its conversation. Safe for use by several threads."""
 
     def __init__(self) -> None:
-        # One that may be taken again: a stream that is collected as garbage may interrupt anything.
+        # A reentrant lock: the garbage collector may close a stream in any thread at any time.
         self._lock = threading.RLock()
         self._messages = Messages()  # used by the one reader only
         self._last_id = 0  # guarded by _lock, as all below
@@ -49,12 +49,12 @@ class Mux:
         self._lost: ConnectionLost | None = None
 
     def lost(self) -> bool:
-        """Report whether the pipe is gone."""
+        """Report whether the pipe has ended."""
         with self._lock:
             return self._lost is not None
 
     def request(self, channel: Channel, method: str, params: Mapping[str, Any]) -> bytes:
-        """Return the bytes that ask for something; the answer goes to the channel."""
+        """Return the bytes of a request; its answer goes to the channel."""
         with self._lock:
             if self._lost is not None:
                 raise ConnectionLost(self._lost.message)
@@ -66,7 +66,7 @@ class Mux:
             return data
 
     def forget(self, channel: Channel) -> bytes:
-        """Give a conversation up. The bytes returned, if any, take its command back.
+        """Give up a conversation. The bytes returned, if any, cancel its command.
 
         On a connection of its own a command ends with the connection; here it has to be told. One
         that may still wait for its turn cannot be told apart from the one that runs.
@@ -86,7 +86,7 @@ class Mux:
             channel.queued -= size
 
     def feed(self, data: bytes) -> None:
-        """Take what was received."""
+        """Take the bytes that were received."""
         self._messages.feed(data)
         while (received := self._messages.next()) is not None:
             message, size = received
@@ -108,7 +108,7 @@ class Mux:
 
     def _route_answer(self, answer: Answer, size: int) -> None:
         if answer.id is None and answer.error is not None:
-            raise ConnectionLost(answer.error.message)  # said to the connection as a whole
+            raise ConnectionLost(answer.error.message)  # an error for the connection as a whole
         with self._lock:
             channel = self._calls.pop(answer.id, None) if isinstance(answer.id, str) else None
             if channel is None:

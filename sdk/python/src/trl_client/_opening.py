@@ -1,4 +1,4 @@
-"""What the asyncio client gives for a thing that is not open yet."""
+"""The objects that the asyncio client returns before they are open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ L = TypeVar("L", bound=_Leaves)
 
 
 class Opening(Generic[L]):
-    """A thing that "async with" opens, and closes at the end; or that await opens."""
+    """An object that "async with" opens, and closes at the end; or that await opens."""
 
     def __init__(self, open: Callable[[], Coroutine[Any, Any, L]]) -> None:
         self._open = open

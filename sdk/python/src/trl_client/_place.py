@@ -1,4 +1,4 @@
-"""Says where the daemon of this user is, as the command line does: by the user id, not by variables.
+"""Finds the daemon of this user as the command line does: by the user id, not by variables.
 
 Callers with different environments (a desktop, cron, su, an MCP client) must find the same daemon.
 """
@@ -47,7 +47,7 @@ def check_owner(uid: int) -> None:
 
 
 def check_socket(path: str) -> None:
-    """Refuse a socket of another user. One that is not there is reported by connecting."""
+    """Refuse a socket of another user. If there is no socket, connecting reports that."""
     try:
         uid = os.stat(path).st_uid
     except OSError:
@@ -56,7 +56,7 @@ def check_socket(path: str) -> None:
 
 
 def check_peer(sock: socket.socket) -> None:
-    """Refuse a daemon of another user, where the system says whose it is."""
+    """Refuse a daemon of another user, if the system reports its user."""
     if sys.platform == "linux":
         _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         check_owner(uid)

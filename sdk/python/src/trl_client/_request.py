@@ -19,7 +19,7 @@ from .results import ExecOutputResult, ExecResult
 T = TypeVar("T")
 
 MISTAKEN = {"cwd": "working_dir", "directory": "working_dir", "input": "stdin", "environment": "env"}
-"""Names that other libraries use for options."""
+"""Names that other libraries use for the same options."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Request(Generic[T]):
     decode: Callable[[Any], T]
 
     def repeatable(self) -> bool:
-        """Report whether it may safely be sent a second time."""
+        """Report whether the request may safely be sent a second time."""
         return repeatable(self.method, self.params)
 
 
@@ -44,12 +44,12 @@ def repeatable(method: str, params: Mapping[str, Any]) -> bool:
     if method == "dialogue.send":
         return bool(params.get("message_id"))
     if method == "dialogue.terminate":
-        return not params.get("forget")  # what is forgotten cannot be found a second time
+        return not params.get("forget")  # a forgotten dialogue cannot be found a second time
     return method in types.READS or method in ("session.destroy", "session.resize", "dialogue.set", "dialogue.retry")
 
 
 def raw(method: str, params: Mapping[str, Any] | None) -> Request[Any]:
-    """Any method by its name, answered as it is on the wire."""
+    """Any method by its name, with the data of its answer undecoded."""
     if method in types.STREAMING:
         raise TypeError(f"{method} streams: use stream(), attach() or events()")
     return Request(method, dict(params or {}), lambda data: data)
@@ -78,7 +78,7 @@ def session_input(session_id: str, what: Mapping[str, Any], write_id: str | None
 
 
 def typed(data: str | bytes) -> dict[str, str]:
-    """Return the field of session.input that carries text or bytes; none when there are none."""
+    """Return the field of session.input that carries text or bytes; no field if there are none."""
     fields = _text_or_bytes("data", data) if data else {}
     return {"text": fields["data"]} if "data" in fields else fields
 
@@ -102,7 +102,7 @@ def session_wait(session_id: str, options: SessionWaitOptions) -> Request[types.
     def decode(data: Any) -> types.SessionWaitResult:
         result = types.SessionWaitResult.from_dict(data)
         if result.timed_out:
-            raise TimeoutError(f"session {session_id!r}: nothing of what was waited for has happened in time")
+            raise TimeoutError(f"session {session_id!r}: no condition was met within timeout_s")
         return result
 
     return Request("session.wait", {"session_id": session_id, **given(SessionWaitOptions, options)}, decode)
@@ -147,7 +147,7 @@ def exec_run(session_id: str, command: str | Sequence[str], options: RunOptions)
 
 
 def one_run(options: OneRunOptions, ephemeral: bool) -> tuple[SessionOptions, RunOptions]:
-    """Return how to make the session of one command, and how to run it."""
+    """Return the requests that create the session of one command, and run the command in it."""
     run = given(OneRunOptions, options)
     session = {key: run.pop(key) for key in ("shell", "working_dir", "env") if key in run}
     return cast(SessionOptions, {"ephemeral": ephemeral, **session}), cast(RunOptions, run)
@@ -198,7 +198,7 @@ def exec_resize(exec_id: str, cols: int, rows: int) -> Request[types.ExecInputRe
 
 
 def exec_cancel(named: Mapping[str, str], signal: str | None) -> Request[types.ExecInfo]:
-    """exec.cancel of an exec_id, or of what runs in a session_id."""
+    """exec.cancel of an exec_id, or of the command that runs in a session_id."""
     return Request("exec.cancel", {**named, "signal": signal or ""}, types.ExecInfo.from_dict)
 
 
@@ -221,7 +221,7 @@ def event_subscribe(options: EventOptions) -> Request[types.StreamStart]:
 def only(result: types.ExecWaitResult, exec_id: str) -> types.WaitEvent:
     """Return the event of the only command of a wait."""
     if not result.happened:
-        raise TimeoutError(f"exec {exec_id!r}: nothing of what was waited for has happened in time")
+        raise TimeoutError(f"exec {exec_id!r}: no condition was met within timeout_s")
     return result.happened[0]
 
 
@@ -251,17 +251,17 @@ def _command(session_id: str, command: str | Sequence[str], kind: type, options:
 
 
 def _once(params: dict[str, Any]) -> dict[str, Any]:
-    """Give a command an id: so it can be asked for again, and runs once."""
+    """Give a command a run_id, so that the request can be repeated and the command runs once."""
     return {**params, "run_id": uuid.uuid4().hex}
 
 
 def _text_or_bytes(name: str, value: str | bytes) -> dict[str, str]:
-    """Return the field that carries a value exactly. The daemon still takes the stdin "open" for stdin_open."""
+    """Return the field that carries a value exactly. For the daemon, the stdin "open" still means stdin_open."""
     if isinstance(value, str) and value != "open":
         try:
             value.encode()
             return {name: value}
-        except UnicodeEncodeError:  # what os.fsdecode makes of bytes that are no text
+        except UnicodeEncodeError:  # the result of os.fsdecode for bytes that are not text
             pass
     data = value.encode(errors="surrogateescape") if isinstance(value, str) else value
     return {f"{name}_base64": binascii.b2a_base64(data, newline=False).decode()}

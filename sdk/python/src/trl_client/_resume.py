@@ -1,4 +1,4 @@
-"""How a stream goes on after its connection was lost, and how long one waits for a daemon."""
+"""How a stream continues after its connection was lost, and how long a client waits for a daemon."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ FIRST_DELAY = 0.05
 LONGEST_DELAY = 1.0
 SESSION_S = 3.0
 FORGET_S = 60.0
-"""An attempt that lasted so long was a success, whatever came then; one that timed out was not."""
+"""An attempt that lasted longer than this was a success, even if it ended with an error; one that timed out was not."""
 
 STARTING = "starting"
 STOPPING = "stopping"
-"""The reasons of a daemon that does not serve yet, or not any more; its code is RUNTIME_UNAVAILABLE."""
+"""The reasons of a daemon that is starting or stopping; the code of the error is RUNTIME_UNAVAILABLE."""
 
 
 class Backoff:
-    """The pauses between attempts to reach a daemon that is gone: short at first, bounded in all."""
+    """The pauses between attempts to reach a daemon: short at first, and bounded in total."""
 
     def __init__(self, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._patience, self._clock = patience_s, clock
@@ -51,7 +51,7 @@ class Backoff:
         if left <= 0:
             return None
         delay, self._delay = self._delay, min(max(2 * self._delay, FIRST_DELAY), LONGEST_DELAY)
-        # Many streams that lost the same daemon need not all come back in the same moment.
+        # The pause is random, so that the streams of a daemon that ended do not all return at once.
         return min(left, delay * random.uniform(0.5, 1))
 
 
@@ -61,16 +61,16 @@ def gone(error: TrlError) -> bool:
 
 
 def not_begun(error: TrlError) -> bool:
-    """Report whether the request has certainly not been carried out."""
+    """Report whether the request has certainly not taken effect."""
     return gone(error) and error.reason == STARTING
 
 
 class Outage:
-    """A time without a daemon, and how long it is borne."""
+    """A time without a daemon, with the limit for it."""
 
     def __init__(self, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._daemon = Backoff(patience_s, clock)
-        # A daemon that is replaced may say so in other words. Or it has lost a session for good.
+        # A daemon that is being replaced may answer with another reason. Or it has lost a session permanently.
         self._session = Backoff(min(patience_s, SESSION_S), clock)
 
     def over(self) -> None:
@@ -85,7 +85,7 @@ class Outage:
 
 
 class Retry:
-    """Whether a request is sent again after the daemon was gone, and with which parameters."""
+    """Whether a request is sent again after a loss, and with which parameters."""
 
     def __init__(self, request: Request[Any], patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._request, self._clock = request, clock
@@ -93,7 +93,7 @@ class Retry:
         self._begun = clock()
 
     def params(self) -> Mapping[str, Any]:
-        """Return the parameters for this attempt: the timeout without the time that has passed."""
+        """Return the parameters for this attempt, with the elapsed time subtracted from the timeout."""
         params = self._request.params
         if self._request.method not in ("exec.wait", "session.wait"):
             return params
@@ -105,25 +105,25 @@ class Retry:
         return params
 
     def delay(self, error: TrlError) -> float | None:
-        """Return how long to wait before the request is sent again; None when it is not to be."""
+        """Return how long to wait before the request is sent again; None if it must not be."""
         if not_begun(error) or gone(error) and self._request.repeatable():
             return self._outage.delay(error)
         return None
 
 
 class Cursor:
-    """Where the reader of a stream is: what to ask for next, and what of the pushes is new."""
+    """The position of a reader in a stream: what to ask for next, and which pushes are new."""
 
     def __init__(self, request: Request[types.StreamStart]) -> None:
         self._first = request
         self._from_offset: int = request.params.get("from_offset", 0)
-        self._have = dict.fromkeys(OUTPUT, self._from_offset)  # up to which byte of each stream
+        self._have = dict.fromkeys(OUTPUT, self._from_offset)  # the offset after the last byte, by stream
         self.exec_id: str = request.params.get("exec_id", "")
         self.session_id: str = request.params.get("session_id", "")
         self.seq: int | None = request.params.get("after_seq")
         self.outcome: types.ExecOutcome | None = None
         self.over = False
-        """The last push was taken."""
+        """Whether the last push was taken."""
 
     def request(self) -> Request[types.StreamStart]:
         """Return what asks for everything that is still to come."""
@@ -132,7 +132,7 @@ class Cursor:
         return self._first
 
     def goes_on_after(self, error: TrlError) -> bool:
-        """Report whether asking again helps, and starts no command a second time."""
+        """Report whether opening the stream again may succeed, and starts no command a second time."""
         return not_begun(error) or gone(error) and self._resumable()
 
     def _resumable(self) -> bool:
@@ -147,7 +147,7 @@ class Cursor:
             self.seq = start.seq
 
     def accept(self, push: Push) -> StreamEvent | None:
-        """Take a push. None when it is not for the reader: seen before, or of a kind that is not known.
+        """Take a push. Return None if the reader must not get it: it was seen before, or its kind is unknown.
 
         The push that says that the stream broke off is raised.
         """
@@ -173,7 +173,7 @@ class Cursor:
         return event
 
     def lost(self, cause: TrlError) -> ConnectionLost:
-        """Return the error of a stream that cannot go on, with what is needed to read on later."""
+        """Return the error of a stream that cannot continue, with the parameters that continue it later."""
         where = {"exec_id": self.exec_id, "after_seq": self.seq} if self.exec_id else {"after_seq": self.seq}
         return ConnectionLost(cause.message, where)
 
@@ -185,7 +185,7 @@ class Cursor:
             again["stream"] = first["stream"]
         if first.get("detach") is False:
             again["detach"] = False
-        # Both may not be given; what after_seq lets through of earlier bytes, accept cuts off.
+        # The two exclude each other; accept cuts off earlier bytes that after_seq lets through.
         again.update({"after_seq": self.seq} if self.seq else {"from_offset": self._from_offset})
         return again
 
@@ -206,17 +206,17 @@ class WholeCursor(Cursor):
     """The position of a reader of a protocol, which cannot continue after a gap."""
 
     def accept(self, push: Push) -> StreamEvent | None:
-        """Take a push; bytes that are not kept any more are an error."""
+        """Take a push; bytes that are no longer kept are an error."""
         event = super().accept(push)
         if event is None or event.type != "gap" or event.from_ is None or event.to is None:
             return event
         gap = {"from": event.from_, "to": event.to}
-        message = f"exec {self.exec_id!r}: the bytes {event.from_} to {event.to - 1} of {event.stream} are gone"
+        message = f"exec {self.exec_id!r}: the bytes {event.from_} to {event.to - 1} of {event.stream} are no longer kept"
         raise error_of("INVALID_PARAMS", message, {"gap": gap})
 
 
 class ViewerCursor(Cursor):
-    """Where the viewer of a terminal is: at which byte of its output."""
+    """The position of a viewer in the output of a terminal."""
 
     def __init__(self, request: Request[types.StreamStart]) -> None:
         super().__init__(request)
@@ -233,7 +233,7 @@ class ViewerCursor(Cursor):
         again.pop("take_size", None)
         if self.size is not None:
             again["size"] = self.size
-            if self._owned:  # and keeps it; the daemon may still know the viewer that is gone
+            if self._owned:  # the viewer keeps the size; the daemon may still know its lost connection
                 again["take_size"] = True
         return replace(self._first, params=again)
 
@@ -243,7 +243,7 @@ class ViewerCursor(Cursor):
         self.viewer_id = self._first.decode(data).viewer_id or self.viewer_id
 
     def accept(self, push: Push) -> StreamEvent | None:
-        """Take a push, and note at which byte the output goes on behind it."""
+        """Take a push, and note the offset where the output continues after it."""
         event = super().accept(push)
         if event is None:
             return None
@@ -254,5 +254,5 @@ class ViewerCursor(Cursor):
         return event
 
     def lost(self, cause: TrlError) -> ConnectionLost:
-        """Return the error of a viewer that cannot go on, with what is needed to attach later."""
+        """Return the error of a viewer that cannot continue, with the parameters to attach later."""
         return ConnectionLost(cause.message, {"session_id": self.session_id, "from_offset": self._offset})

@@ -50,7 +50,7 @@ class AnySession:
         return self._client._do(_request.session_info(self.id))
 
     def set(self, **what: Unpack[SessionSetOptions]) -> types.SessionInfo:
-        """Give the session another name ("" for none), other tags, or another end."""
+        """Change the name ("" for none), the tags, or the time limits of the session."""
         return self._client._do(_request.session_set(self.id, what))
 
     def destroy(self, *, force: bool = False) -> types.SessionDestroyResult:
@@ -59,7 +59,7 @@ class AnySession:
 
 
 class Session(AnySession):
-    """A place to work: a living shell with its directory and environment."""
+    """A session with a live shell, which keeps its directory and variables between commands."""
 
     def run(self, command: str | Sequence[str], **options: Unpack[RunOptions]) -> ExecResult:
         """Run a command and wait for its outcome. A failure or a timeout of the command is a result.
@@ -73,11 +73,11 @@ class Session(AnySession):
         return Exec(self._client, self._client._do(_request.exec_start(self.id, command, options)).exec_id)
 
     def stream(self, command: str | Sequence[str], **options: Unpack[StreamOptions]) -> Stream:
-        """Iterate over the output of a command as it comes. Opening the stream starts the command."""
+        """Iterate over the output of a command as it arrives. Opening the stream starts the command."""
         return Stream(self._client._pool, Cursor(_request.exec_stream(self.id, command, options)))
 
     def cancel(self, signal: str | None = None) -> types.ExecInfo:
-        """Stop the command that runs now."""
+        """Cancel the running command."""
         return self._client._do(_request.exec_cancel({"session_id": self.id}, signal))
 
     def execs(self, state: types.ExecState | None = None) -> list[types.ExecInfo]:
@@ -111,7 +111,7 @@ class Exec:
         return self._client._do(_request.exec_output(self.id, options))
 
     def stream(self, **options: Unpack[AttachOptions]) -> Stream:
-        """Iterate over the output, from its beginning or from where the options say."""
+        """Iterate over the output, from its beginning or from the position in the options."""
         return Stream(self._client._pool, Cursor(_request.exec_attach(self.id, options)))
 
     def resize(self, cols: int, rows: int) -> types.ExecInputResult:
@@ -148,7 +148,7 @@ class Terminal(ProgramSession):
     """A program on a pseudo-terminal, with a screen."""
 
     def input(self, data: str | bytes, *, keys: Sequence[str] = (), write_id: str | None = None) -> types.SessionInputResult:
-        """Type text, then press the keys. A line is ended by the key enter."""
+        """Type text, then press the keys. The key enter ends a line."""
         return self._client._do(_request.session_input(self.id, {**_request.typed(data), "keys": list(keys)}, write_id))
 
     def keys(self, *keys: str) -> types.SessionInputResult:
@@ -156,15 +156,15 @@ class Terminal(ProgramSession):
         return self.input("", keys=keys)
 
     def paste(self, text: str, *, keys: Sequence[str] = (), write_id: str | None = None) -> types.SessionInputResult:
-        """Paste text: between marks, if the program asked for them. Then press the keys."""
+        """Paste text, as a bracketed paste if the program asked for that. Then press the keys."""
         return self._client._do(_request.session_input(self.id, {"paste": text, "keys": list(keys)}, write_id))
 
     def screen(self, **options: Unpack[ScreenOptions]) -> types.SessionScreenResult:
-        """Return the screen of the terminal: the present one, or the last one."""
+        """Return the screen of the terminal; its last screen if it has ended."""
         return self._client._do(_request.session_screen(self.id, options))
 
     def resize(self, cols: int, rows: int, *, force: bool = False) -> types.SessionResizeResult:
-        """Give the terminal another size. While a viewer owns the size this is an error, unless it is forced."""
+        """Change the size of the terminal. While a viewer owns the size this is an error, unless force is set."""
         return self._client._do(_request.session_resize(self.id, cols, rows, force=force))
 
     def attach(self, **options: Unpack[ViewerOptions]) -> Viewer:
@@ -173,7 +173,7 @@ class Terminal(ProgramSession):
         return Viewer(self._client, cursor)
 
     def recording(self, offset: int = 0) -> Iterator[str]:
-        """Iterate over the recording, an asciicast, up to its present end."""
+        """Iterate over the recording, an asciicast, up to its current end."""
         while True:
             piece = self._client._do(_request.session_recording(self.id, offset))
             if not piece.data:

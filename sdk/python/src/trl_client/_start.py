@@ -21,7 +21,7 @@ def start_daemon(path: str) -> str:
     """Start a daemon unless one runs; return the path of its socket. The program trl must be on PATH."""
     nobody = f"daemon at {path}: none is running"
     try:
-        # In a session of its own, or Ctrl-C on the terminal would end the start halfway.
+        # In a session of its own, or Ctrl-C on the terminal would interrupt the start halfway.
         done = subprocess.run(
             ["trl", "serve", "--background"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             timeout=START_PATIENCE_S, start_new_session=True, env={**os.environ, "NO_COLOR": "1"})

@@ -44,7 +44,7 @@ class Stream(Iterator[StreamEvent]):
 
     @property
     def seq(self) -> int:
-        """The number of the last push: with it as after_seq another reader goes on from here."""
+        """The number of the last push. Another reader continues from here with it as after_seq."""
         return self._cursor.seq or 0
 
     @property
@@ -64,7 +64,7 @@ class Stream(Iterator[StreamEvent]):
             self.close()
 
     def open(self) -> None:
-        """Start the command, or begin to read the one that was named. Later calls do nothing."""
+        """Start the command, or begin to read an existing one. Later calls do nothing."""
         if not self._opened:  # else another thread may be reading, and would keep this one waiting
             with self._reading:
                 self._open()
@@ -132,7 +132,7 @@ class Stream(Iterator[StreamEvent]):
             return None
 
     def _resume(self, cause: TrlError) -> None:
-        """Read on where the stream broke off, or raise the cause."""
+        """Continue where the stream stopped, or raise the cause."""
         while self._cursor.goes_on_after(cause):
             self._drop()
             if self._closed:
@@ -177,7 +177,7 @@ class Viewer(Stream):
 
     @property
     def viewer_id(self) -> str:
-        """The name of this viewer, once it is open; another one after each time the connection was lost."""
+        """The id of this viewer, once the stream is open. It changes whenever the stream reconnects."""
         return self._viewer.viewer_id
 
     def resize(self, cols: int, rows: int) -> types.SessionResizeResult:

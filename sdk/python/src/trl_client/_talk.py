@@ -1,4 +1,4 @@
-"""What can be asked of a dialogue, as values, and what its answers mean: the same for both clients."""
+"""The requests and replies of a dialogue, as values that both clients share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Message = Union[str, Sequence[types.DialogueContent]]
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueRawResult(types.DialogueRawResult):
-    """A piece of what the agent's program wrote."""
+    """A piece of the raw output or input of the agent's program."""
 
     @property
     def data_bytes(self) -> bytes:
@@ -33,30 +33,30 @@ class DialogueRawResult(types.DialogueRawResult):
 
 @dataclass
 class Reply:
-    """What a message has led to: the end of a turn, requests that wait, or the end of the agent."""
+    """The reply to a message: the end of a turn, requests that wait, or the end of the agent."""
 
     message_id: str
-    """Of the message."""
+    """The id of the message."""
 
     seq: int
-    """Of the last event that was looked at; wait goes on from here."""
+    """The number of the last event that was read; wait continues from here."""
 
     turn: types.DialogueTurn | None = None
     """The turn that has ended."""
 
     requests: list[types.DialogueRequest] = field(default_factory=list)
-    """Those that wait for an answer. When there are some, the turn goes on after them: answer, then wait."""
+    """The requests that wait for an answer. If there are any, the turn has not ended: answer them, then wait."""
 
     ended: types.DialogueEnd | None = None
-    """How the agent's program ended, when it has."""
+    """How the agent's program ended; None if it has not."""
 
     @property
     def text(self) -> str:
-        """What the agent says of the turn, at its end."""
+        """The agent's text at the end of the turn."""
         return self.turn.text if self.turn is not None else ""
 
     def done(self, event: types.DialogueEvent) -> bool:
-        """Take an event; report whether there is nothing more to wait for."""
+        """Take an event; report whether the reply is complete."""
         self.seq = event.seq
         if event.type == "turn_ended" and event.turn is not None:
             self.turn = event.turn
@@ -70,7 +70,7 @@ class Reply:
 
 
 def may_rest(event: types.DialogueEvent, reply: Reply) -> bool:
-    """Report whether the agent may be at rest after a turn, without saying which messages the turn was for."""
+    """Report whether the agent may be idle after a turn of which it did not say for which messages it was."""
     return event.type == "state" and event.state == "idle" and reply.turn is not None
 
 

@@ -17,13 +17,13 @@ from ._wire import LineWire, Wire
 from .errors import ConnectionLost
 
 CHUNK = 256 << 10
-"""How much is read at once."""
+"""How many bytes are read at once."""
 
 SILENCE_S = 60.0
-"""By HTTP something is said every 15 seconds; a connection that is silent for so long is lost."""
+"""Over HTTP the daemon sends a sign of life every 15 seconds; a connection that is silent for longer than this is lost."""
 
 IDLE_S = 30.0
-"""An HTTP connection that was idle for longer is not used again: the other side may be about to close it."""
+"""An HTTP connection that was idle for longer is not reused: the other side may be about to close it."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class UnixTarget:
 
     path: str
     start: bool = False
-    """Whether one is started when none listens; path is then where it does."""
+    """Whether to start a daemon if none listens. path is then the socket of the new daemon."""
 
     def wire(self) -> Wire:
         """Begin a conversation."""
@@ -82,12 +82,12 @@ def find_target(
     socket: str | os.PathLike[str] | None, url: str | None, token: str | None,
     tls: ssl.SSLContext | None, stdio: Sequence[str] | None, start: bool,
 ) -> Target:
-    """Make a target of the arguments of connect; of none, the unix socket of this user.
+    """Make a target from the arguments of connect. Without any, it is the unix socket of this user.
 
-    Only the daemon of this user is started: an address that was given names one that is there.
+    Only the daemon of this user is started; a caller that passes an address means a running daemon.
     """
     if sum(where is not None for where in (socket, url, stdio)) > 1:
-        raise ValueError("give one of socket, url and stdio")
+        raise ValueError("pass only one of socket, url and stdio")
     if url is None and (token is not None or tls is not None):
         raise ValueError("token and tls need a url")
     if stdio is not None:
@@ -100,7 +100,7 @@ def find_target(
 
 
 def http_target(url: str, token: str | None, tls: ssl.SSLContext | None) -> HttpTarget:
-    """Take a URL apart. Without a token the one in TRL_AUTH_TOKEN is used."""
+    """Make a target from a URL. Without a token, TRL_AUTH_TOKEN is used."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
         raise ValueError(f"url {url!r}: must be http://host:port or https://host:port")
@@ -115,12 +115,12 @@ def http_target(url: str, token: str | None, tls: ssl.SSLContext | None) -> Http
 
 
 def reason(cause: OSError) -> str:
-    """Return the text of a system error, without what it repeats."""
+    """Return the text of a system error, without its number and path."""
     return (cause.strerror or str(cause) or type(cause).__name__).lower()
 
 
 def keep_alive(sock: socket.socket) -> None:
-    """Let the system find out that the other machine is gone while an answer is waited for."""
+    """Make the system detect that the other machine has vanished while the client waits for an answer."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
@@ -130,7 +130,7 @@ def keep_alive(sock: socket.socket) -> None:
 
 
 def says_something(fd: int) -> bool:
-    """Report whether there is something to read. On an idle connection that is the end of file."""
+    """Report whether there is something to read. On an idle connection, that is the end of file."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(0))

@@ -15,10 +15,10 @@ from .errors import ConnectionLost, TrlError, error_of
 from .types import STREAMING
 
 MAX_LINE = 1 << 30
-"""One line of a daemon is never longer."""
+"""The maximum length of a line from the daemon."""
 
 MAX_RAW = 8 << 20
-"""Never more bytes follow the line of a push."""
+"""The maximum number of bytes that follow the line of a push."""
 
 
 class Answer(NamedTuple):
@@ -36,12 +36,12 @@ class Answer(NamedTuple):
 
 
 class Push(NamedTuple):
-    """What a stream pushes behind its answer."""
+    """A push of a stream."""
 
     stream_id: str
     fields: dict[str, Any]
     raw: bytes | None = None
-    """The output, where it came as bytes behind the line and not in its fields."""
+    """The output, if it came as bytes after the line and not in its fields."""
 
 
 Message = Union[Answer, Push]
@@ -51,13 +51,13 @@ class Wire(Protocol):
     """One conversation with a daemon, over any kind of connection."""
 
     def request(self, method: str, params: Mapping[str, Any]) -> bytes:
-        """Return the bytes that ask for something."""
+        """Return the bytes of a request."""
 
     def feed(self, data: bytes) -> None:
-        """Take what was received; empty at the end of the connection."""
+        """Take the bytes that were received; empty at the end of the connection."""
 
     def next(self) -> Message | None:
-        """Return the next message that has been received whole."""
+        """Return the next complete message."""
 
     def reusable(self) -> bool:
         """Report whether another request can follow."""
@@ -97,19 +97,19 @@ class LineWire:
 
 
 class Messages:
-    """Cuts bytes into messages: a line each, and the bytes behind the line of a push."""
+    """Cuts bytes into messages: a line each, and the bytes after the line of a push."""
 
     def __init__(self) -> None:
         self._cutter = Cutter()
         self._push: tuple[Push, int, int] | None = None
-        """A push whose bytes are still to come, their number, and the length of its line."""
+        """A push whose bytes have not all arrived, their number, and the length of its line."""
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
         self._cutter.feed(data)
 
     def next(self) -> tuple[Message, int] | None:
-        """Return the next whole message and its size. Messages of a kind that is not known here are left out."""
+        """Return the next complete message and its size. Messages of an unknown kind are skipped."""
         while self._push is None:
             line = self._cutter.line()
             if line is None:
@@ -134,13 +134,13 @@ class Messages:
 
 
 class Cutter:
-    """Cuts what arrives into lines and counted bytes, in time linear in their number."""
+    """Cuts a byte stream into lines and counted bytes, in linear time."""
 
     def __init__(self) -> None:
-        self._pieces: deque[bytes] = deque()  # as they arrived
-        self._at = 0  # where the first of them goes on
-        self._begun: list[memoryview] = []  # taken, of what is not whole yet
-        self._size = 0  # of what has begun
+        self._pieces: deque[bytes] = deque()  # in the order of arrival
+        self._at = 0  # how much of the first piece has been taken
+        self._begun: list[memoryview] = []  # the beginning of a line, or of counted bytes, that is not complete yet
+        self._size = 0  # size of _begun
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
@@ -148,7 +148,7 @@ class Cutter:
             self._pieces.append(data)
 
     def line(self) -> bytes | None:
-        """Return the next whole line, without its end; None when there is none yet."""
+        """Return the next complete line, without its end; None if there is none yet."""
         while self._pieces:
             end = self._pieces[0].find(b"\n", self._at)
             self._take(end if end >= 0 else len(self._pieces[0]), past=1 if end >= 0 else 0)
@@ -159,7 +159,7 @@ class Cutter:
         return None
 
     def counted(self, n: int) -> bytes | None:
-        """Return the next n bytes; None when they are not all there yet. Then only these can be asked for."""
+        """Return the next n bytes; None if they have not all arrived. The caller must then ask for the same bytes again."""
         while self._size < n and self._pieces:
             self._take(min(len(self._pieces[0]), self._at + n - self._size))
         return self._whole() if self._size == n else None
@@ -169,7 +169,7 @@ class Cutter:
         return not self._pieces and self._size == 0
 
     def _take(self, end: int, past: int = 0) -> None:
-        """Take the first piece up to end, and leave out as many bytes behind it."""
+        """Take the first piece up to end, and skip as many bytes after it."""
         piece = self._pieces[0]
         self._begun.append(memoryview(piece)[self._at:end])
         self._size += end - self._at
@@ -185,7 +185,7 @@ class Cutter:
 
 
 def encode_json(value: Any) -> bytes:
-    """Return compact JSON. What JSON or UTF-8 cannot carry is refused, never replaced."""
+    """Return compact JSON. Raise an error for a value that JSON or UTF-8 cannot carry."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as e:  # UnicodeEncodeError is a ValueError
@@ -193,14 +193,14 @@ def encode_json(value: Any) -> bytes:
 
 
 def encode_request(id: str, method: str, params: Mapping[str, Any]) -> bytes:
-    """Return a request as a line. It asks a stream to send output as bytes, which an older daemon ignores."""
+    """Return a request as a line. It asks for the output of a stream as bytes, which an older daemon ignores."""
     raw = {"raw": True} if method in STREAMING else {}
     trace = {"traceparent": position} if (position := traceparent()) else {}
     return encode_json({"id": id, "method": method, "params": params, **raw, **trace}) + b"\n"
 
 
 def parse_line(line: bytes) -> Message | None:
-    """Take a line of a daemon apart. A message of a kind that is not known here is None."""
+    """Parse a line of the daemon. Return None for a message of an unknown kind."""
     fields = parse_object(line)
     if "id" not in fields and isinstance(fields.get("stream_id"), str):
         return Push(fields["stream_id"], fields)
@@ -216,14 +216,14 @@ def parse_object(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as e:
-        raise ConnectionLost(f"daemon: what it says is not JSON: {data[:80]!r}") from e
+        raise ConnectionLost(f"daemon: sent a line that is not JSON: {data[:80]!r}") from e
     if not isinstance(value, dict):
-        raise ConnectionLost(f"daemon: what it says is not a JSON object: {data[:80]!r}")
+        raise ConnectionLost(f"daemon: sent a line that is not a JSON object: {data[:80]!r}")
     return value
 
 
 def parse_error(fields: Any) -> TrlError:
-    """Make an exception of the error object on the wire."""
+    """Make an exception from the error object on the wire."""
     if not isinstance(fields, dict) or not isinstance(fields.get("code"), str):
         return error_of("INTERNAL_ERROR", "the answer has neither data nor a proper error")
     details = fields.get("details")

@@ -73,7 +73,7 @@ async def run(command: str, **options: Unpack[OneRunOptions]) -> ExecResult:
 
 
 class Client:
-    """A daemon as this program sees it, for the tasks of one event loop.
+    """A client of one daemon, for the tasks of one event loop.
 
     Every call that waits has a connection to itself, taken from those that are idle: none waits for
     another, and one that is cancelled or interrupted gives its connection up, which ends a command run by it.
@@ -92,15 +92,15 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections. What other tasks wait for ends with ConnectionLost."""
+        """Close all connections. Calls of other tasks that still wait raise ConnectionLost."""
         await self._pool.close()
 
     async def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Call any method by its name and return the data of its answer as it came."""
+        """Call any method by its name and return the data of its answer undecoded."""
         return await self._do(_request.raw(method, params))
 
     def session(self, **options: Unpack[SessionOptions]) -> Opening[Session]:
-        """Make a session. Used with "async with", it is destroyed at the end."""
+        """Create a session. Used with "async with", it is destroyed at the end."""
 
         async def open() -> Session:
             return Session(self, (await self._do(_request.session_create(options))).session_id)
@@ -108,13 +108,13 @@ class Client:
         return Opening(open)
 
     async def run(self, command: str, **options: Unpack[OneRunOptions]) -> ExecResult:
-        """Run one command in a session of its own, which ends with it and with everything it started."""
+        """Run one command in a session of its own, which ends with the command and everything it started."""
         session, run = _request.one_run(options, self._ties)
         async with self.session(**session) as s:
             return await s.run(command, **run)
 
     def terminal(self, **options: Unpack[TerminalOptions]) -> Opening[Terminal]:
-        """Start a program on a pseudo-terminal: an editor, a debugger, a shell when there is no command."""
+        """Start a program on a pseudo-terminal, such as an editor or a debugger; without a command, a shell."""
 
         async def open() -> Terminal:
             return Terminal(self, await self._do(_request.terminal_create(options)))
@@ -168,7 +168,7 @@ class Client:
         return await self._do(_talk.listing(tags, state))
 
     def get_exec(self, exec_id: str) -> Exec:
-        """Return a command that was started before, perhaps by another program."""
+        """Return a command that this or another client has started, by its id."""
         return Exec(self, exec_id)
 
     async def wait(
@@ -178,7 +178,7 @@ class Client:
         return await self._do(_request.exec_wait([x.id for x in execs], all, options))
 
     def events(self, **options: Unpack[EventOptions]) -> Stream:
-        """Stream what happens to sessions and commands."""
+        """Stream the events of sessions and commands."""
         return Stream(self._pool, Cursor(_request.event_subscribe(options)))
 
     async def info(self) -> types.SystemInfoResult:

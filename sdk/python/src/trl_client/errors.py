@@ -89,7 +89,7 @@ class RuntimeUnavailable(TrlError):
 
 
 class RequestTooLarge(TrlError):
-    """The request is larger than the daemon takes."""
+    """The request is larger than the daemon accepts."""
 
 
 class AuthFailed(TrlError):
@@ -137,7 +137,7 @@ class ConnectionLost(RuntimeUnavailable):
 
 
 class CommandFailed(Exception):
-    """A command that was run with check did not end with the exit code 0. result has everything it did."""
+    """A command whose result was checked did not end with the exit code 0. result is its result."""
 
     def __init__(self, result: ExecResult) -> None:
         super().__init__(result)
@@ -178,5 +178,5 @@ _CLASSES: dict[str, type[TrlError]] = {
 
 
 def error_of(code: str, message: str, details: Mapping[str, Any] | None = None) -> TrlError:
-    """Return an error of the class that its code has."""
+    """Return an error of the class for its code."""
     return _CLASSES.get(code, TrlError)(code, message, details)

@@ -77,16 +77,16 @@ class ExecOutputResult(types.ExecOutputResult):
 class StreamEvent(types.StreamEvent):
     """One push of a stream: a piece of output, a gap, the exit; or an event of a session or an exec."""
 
-    # Fields that are made of the bytes when somebody asks for them, where the push came with its bytes.
+    # Fields that are computed from the bytes when they are read, if the push came with its bytes.
 
     @cached_property  # type: ignore[misc]
     def data(self) -> str:
-        """What was written, for stdout, stderr and output; a snapshot."""
+        """The output, for stdout, stderr and output; the screen, for snapshot."""
         return self.data_bytes.decode(errors="replace")
 
     @cached_property  # type: ignore[misc]
     def data_base64(self) -> str:
-        """The bytes, only when they are not UTF-8."""
+        """The bytes, only if they are not UTF-8."""
         return "" if is_utf8(self.data_bytes) else base64.b64encode(self.data_bytes).decode()
 
     @property
