@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -17,30 +18,14 @@ const keyIsolation = "isolation"
 
 // applyIsolation reads the profiles of the file.
 func (c *Config) applyIsolation(value any, origin string) error {
-	profiles, ok := value.(map[string]any)
-	if !ok {
-		return fmt.Errorf("%s: must be tables such as [isolation.build] (%s)", keyIsolation, origin)
-	}
 	c.Isolation = map[string]api.Isolation{}
-	for _, name := range slices.Sorted(maps.Keys(profiles)) {
-		key := keyIsolation + "." + name
-		table, ok := profiles[name].(map[string]any)
-		switch _, builtin := api.BuiltinIsolation()[name]; {
-		case !ok:
-			return fmt.Errorf("%s: must be a table (%s)", key, origin)
-		case !validPlaceName(name):
-			return fmt.Errorf("%s: the name must be 1 to 64 of A-Z a-z 0-9 . _ - (%s)", key, origin)
-		case builtin:
-			return fmt.Errorf("%s: %s is built in; choose another name (%s)", key, name, origin)
+	return c.eachTable(keyIsolation, value, origin, func(name, key string, table map[string]any) (err error) {
+		if _, builtin := api.BuiltinIsolation()[name]; builtin {
+			return fmt.Errorf("%s: %s is built in; choose another name", key, name)
 		}
-		i, err := readIsolation(key, table)
-		if err != nil {
-			return fmt.Errorf("%w (%s)", err, origin)
-		}
-		c.Isolation[name] = i
-		c.origins[key] = origin
-	}
-	return nil
+		c.Isolation[name], err = readIsolation(key, table)
+		return err
+	})
 }
 
 // readIsolation reads one table, which key names in errors. The keys are the fields of api.Isolation.
@@ -73,7 +58,10 @@ func readIsolation(key string, table map[string]any) (i api.Isolation, err error
 	}
 	if err != nil {
 		text := strings.TrimPrefix(err.Error(), "params.")
-		return i, fmt.Errorf("%s", strings.Replace(text, keyIsolation+".", key+".", map[bool]int{true: 0, false: 1}[strings.HasPrefix(text, key)]))
+		if !strings.HasPrefix(text, key) { // Apply names the parameter of session.create
+			text = strings.Replace(text, keyIsolation+".", key+".", 1)
+		}
+		return i, errors.New(text)
 	}
 	return i, nil
 }

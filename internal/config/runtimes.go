@@ -37,33 +37,41 @@ func reservedPlaces() []string {
 
 // applyRuntimes reads the places of the file.
 func (c *Config) applyRuntimes(value any, origin string) error {
-	places, ok := value.(map[string]any)
-	if !ok {
-		return fmt.Errorf("%s: must be tables such as [runtimes.build] (%s)", keyRuntimes, origin)
-	}
 	c.Runtimes = map[string]Runtime{}
-	for _, name := range slices.Sorted(maps.Keys(places)) {
-		key := keyRuntimes + "." + name
-		table, ok := places[name].(map[string]any)
+	return c.eachTable(keyRuntimes, value, origin, func(name, key string, table map[string]any) (err error) {
+		if slices.Contains(reservedPlaces(), name) {
+			return fmt.Errorf("%s: %s already is a kind of place; choose another name", key, name)
+		}
+		c.Runtimes[name], err = readRuntime(key, table)
+		return err
+	})
+}
+
+// eachTable calls read with each table [group.NAME] of the file, sorted by name, and records the origin
+// of its key group.NAME. It adds the origin to errors.
+func (c *Config) eachTable(group string, value any, origin string, read func(name, key string, table map[string]any) error) error {
+	tables, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Errorf("%s: must be tables such as [%s.build] (%s)", group, group, origin)
+	}
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		key := group + "." + name
+		table, ok := tables[name].(map[string]any)
 		switch {
 		case !ok:
 			return fmt.Errorf("%s: must be a table (%s)", key, origin)
-		case !validPlaceName(name):
+		case !validTableName(name):
 			return fmt.Errorf("%s: the name must be 1 to 64 of A-Z a-z 0-9 . _ - (%s)", key, origin)
-		case slices.Contains(reservedPlaces(), name):
-			return fmt.Errorf("%s: %s already is a kind of place; choose another name (%s)", key, name, origin)
 		}
-		r, err := readRuntime(key, table)
-		if err != nil {
+		if err := read(name, key, table); err != nil {
 			return fmt.Errorf("%w (%s)", err, origin)
 		}
-		c.Runtimes[name] = r
 		c.origins[key] = origin
 	}
 	return nil
 }
 
-func validPlaceName(name string) bool {
+func validTableName(name string) bool {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 	return name != "" && len(name) <= 64 && strings.Trim(name, letters) == "" && name[0] != '-'
 }
