@@ -21,8 +21,8 @@ const MinProtocol = Protocol - 1
 // before the answer to the call that caused the change.
 const EventSession = "session"
 
-// Ends are the limits of this session alone; nil for those of the daemon.
-type Ends struct {
+// Timeouts are the time limits of this session alone. A nil field stands for the setting of the daemon.
+type Timeouts struct {
 	LifetimeS    *float64 `json:"lifetime_s,omitempty"`
 	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
 }
@@ -36,7 +36,7 @@ type Ages struct {
 	// timeout has had neither input nor output, or how long ago the session ended; nil while the
 	// session is in use.
 	IdleMS *int64 `json:"idle_ms,omitempty"`
-	Ends
+	Timeouts
 }
 
 // SessionInfo is an api.SessionInfo with its ages.
@@ -177,7 +177,7 @@ type RecordingResult struct {
 type SetParams struct {
 	Name *string   `json:"name,omitempty"`
 	Tags *[]string `json:"tags,omitempty"`
-	Ends
+	Timeouts
 	// Limits replace those limits of the session that are given.
 	Limits *api.Limits `json:"limits,omitempty"`
 	// Required are the names of those limits without which the change must not happen.

@@ -224,7 +224,7 @@ func (r *Runner) ages() link.Ages {
 	defer r.mu.Unlock()
 	age := time.Since(r.born).Milliseconds()
 	p := r.params.Params
-	a := link.Ages{AgeMS: &age, Ends: link.Ends{LifetimeS: p.LifetimeS, IdleTimeoutS: p.IdleTimeoutS}}
+	a := link.Ages{AgeMS: &age, Timeouts: link.Timeouts{LifetimeS: p.LifetimeS, IdleTimeoutS: p.IdleTimeoutS}}
 	if r.program != nil && r.state != api.SessionTerminated {
 		if p.IdleTimeoutS != nil {
 			idle := time.Since(r.program.activity()).Milliseconds()

@@ -42,10 +42,10 @@ func (s *Session) limitsLocked() (lifetime, idle time.Duration) {
 	if s.kindLocked() == api.KindShell {
 		idle = s.registry.config.IdleTimeout
 	}
-	if l := s.limits.LifetimeS; l != nil {
+	if l := s.timeouts.LifetimeS; l != nil {
 		lifetime = time.Duration(*l * float64(time.Second))
 	}
-	if i := s.limits.IdleTimeoutS; i != nil {
+	if i := s.timeouts.IdleTimeoutS; i != nil {
 		idle = time.Duration(*i * float64(time.Second))
 	}
 	return lifetime, idle

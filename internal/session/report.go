@@ -99,7 +99,7 @@ func (s *Session) applyAgesLocked(info api.SessionInfo, ages link.Ages) {
 	ago := func(ms int64) time.Time { return now.Add(-time.Duration(ms) * time.Millisecond) }
 	switch {
 	case ages.AgeMS != nil:
-		s.createdAt, s.limits = ago(*ages.AgeMS), ages.Ends
+		s.createdAt, s.timeouts = ago(*ages.AgeMS), ages.Timeouts
 	case s.createdAt.IsZero():
 		s.createdAt = now
 	}

@@ -25,10 +25,10 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 			return api.SessionInfo{}, err
 		}
 	}
-	ends := link.Ends{LifetimeS: p.LifetimeS, IdleTimeoutS: p.IdleTimeoutS}
+	timeouts := link.Timeouts{LifetimeS: p.LifetimeS, IdleTimeoutS: p.IdleTimeoutS}
 	var answer link.SessionInfo
-	_, err = s.call(ctx, link.Set.With(&link.SetParams{Name: p.Name, Tags: p.Tags, Ends: ends, Limits: p.Limits, Required: required}, nil, &answer))
-	if err == nil && (ends.LifetimeS != nil && answer.LifetimeS == nil || ends.IdleTimeoutS != nil && answer.IdleTimeoutS == nil) {
+	_, err = s.call(ctx, link.Set.With(&link.SetParams{Name: p.Name, Tags: p.Tags, Timeouts: timeouts, Limits: p.Limits, Required: required}, nil, &answer))
+	if err == nil && (timeouts.LifetimeS != nil && answer.LifetimeS == nil || timeouts.IdleTimeoutS != nil && answer.IdleTimeoutS == nil) {
 		err = api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner is of an older version and cannot change the timeouts; create a new session", s.Label())
 	}
 	if err != nil {

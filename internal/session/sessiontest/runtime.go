@@ -422,7 +422,7 @@ func (r *Runner) reportLocked() link.SessionInfo {
 	info := link.SessionInfo{SessionInfo: r.info}
 	age := time.Since(r.born).Milliseconds()
 	info.AgeMS = &age
-	info.Ends = link.Ends{LifetimeS: r.created.Params.LifetimeS, IdleTimeoutS: r.created.Params.IdleTimeoutS}
+	info.Timeouts = link.Timeouts{LifetimeS: r.created.Params.LifetimeS, IdleTimeoutS: r.created.Params.IdleTimeoutS}
 	if r.info.State != api.SessionRunning && len(r.others) == 0 {
 		idle := min(time.Since(r.info.LastActivity), time.Since(r.alone)).Milliseconds()
 		info.IdleMS = &idle
