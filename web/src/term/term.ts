@@ -171,17 +171,14 @@ export class Screen {
 
   /** Draws a snapshot into an empty terminal. */
   snapshot(cols: number, rows: number, data: string | Uint8Array, size: number): void {
-    this.later(() => {
+    this.whenDrained(() => {
       this.term.reset();
       this.term.resize(cols, rows);
     });
     this.write(data, size);
   }
 
-  resize(cols: number, rows: number): void { this.later(() => this.term.resize(cols, rows)); }
-
-  // xterm.js parses what is written later; what must come between two writes waits for the first.
-  private later(f: () => void): void { this.term.write('', f); }
+  resize(cols: number, rows: number): void { this.whenDrained(() => this.term.resize(cols, rows)); }
 
   write(data: string | Uint8Array, size: number): void {
     this.pending += size;
@@ -190,8 +187,8 @@ export class Screen {
     });
   }
 
-  /** Calls f when everything that was written has been parsed, and the size is the last one. */
-  whenDrained(f: () => void): void { this.later(f); }
+  /** Calls f when xterm.js, which parses in the background, has parsed everything that was written before, and has the last size. */
+  whenDrained(f: () => void): void { this.term.write('', f); }
 
   /** The size that fills the box at the wanted font size. */
   proposed(): { cols: number; rows: number } | undefined {
