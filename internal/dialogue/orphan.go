@@ -51,7 +51,7 @@ func (d *Dialogue) endEarlier(ctx context.Context) error {
 		if code == api.CodeInternal {
 			code = api.CodeRuntimeUnavailable
 		}
-		return api.Errorf(code, "dialogue %q: its agent may still run over there, and cannot be ended: %s", d.id, e.Message)
+		return api.Errorf(code, "dialogue %q: its agent may still run in its place, and cannot be ended: %s", d.id, e.Message)
 	}
 	return nil
 }

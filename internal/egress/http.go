@@ -244,7 +244,7 @@ func parseRequest(head []byte) (q request, err error) {
 	}
 	const scheme = "http://"
 	if len(target) < len(scheme) || !strings.EqualFold(target[:len(scheme)], scheme) {
-		return q, errors.New("this is the proxy of a session: it takes CONNECT, requests with a whole URL that begins with http://, and SOCKS5")
+		return q, errors.New("this is the proxy of a session: it accepts CONNECT, requests with a whole URL that begins with http://, and SOCKS5")
 	}
 	authority, path := target[len(scheme):], "/"
 	if i := strings.IndexAny(authority, "/?#"); i >= 0 {
@@ -269,7 +269,7 @@ func parseRequest(head []byte) (q request, err error) {
 // destination sets host and port from an authority; a port of 0 means that the authority must have one.
 func (q *request) destination(authority string, port int) error {
 	if strings.Contains(authority, "@") {
-		return errors.New("the URL has a user, which belongs into the field Authorization")
+		return errors.New("the URL has a user, which belongs in the header Authorization")
 	}
 	host, text, err := cutPort(authority)
 	if err != nil {

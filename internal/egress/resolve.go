@@ -234,7 +234,7 @@ func newQuery(id uint16, name string, kind uint16) []byte {
 
 var (
 	errForeign = errors.New("the DNS server answered another question")
-	errAnswer  = errors.New("the DNS server sent an answer that makes no sense")
+	errAnswer  = errors.New("the DNS server sent a malformed answer")
 )
 
 // parseAnswer returns the addresses in the answer to a query, or that the answer was cut.

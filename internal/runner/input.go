@@ -111,7 +111,7 @@ func (e *Exec) write(p link.InputParams, data []byte) (res api.ExecInputResult, 
 	res = api.ExecInputResult{ExecID: e.ID, StdinBytes: taken, Closed: p.Close}
 	switch {
 	case errors.Is(err, shell.ErrInputClosed):
-		err = api.Errorf(api.CodeConflict, "exec %q: its input was closed before", e.ID)
+		err = api.Errorf(api.CodeConflict, "exec %q: its input is already closed", e.ID)
 	case errors.Is(err, shell.ErrInputFull):
 		err = api.Errorf(api.CodeResourcePressure, "exec %q: %d bytes of input are waiting, and %d more would exceed %d (max_stdin_bytes); try again later",
 			e.ID, pending, len(data), e.maxStdin)

@@ -170,7 +170,7 @@ func TestInputRepeated(t *testing.T) {
 	if _, err := d.input(link.InputParams{ExecID: e.ExecID, WriteID: "end", Close: true}, "!"); err != nil {
 		t.Fatal(err)
 	}
-	d.conflict(e.ExecID, "its input was closed before")
+	d.conflict(e.ExecID, "its input is already closed")
 	touch(t, d.dir+"/go")
 	out, _ := d.read(e.ExecID, nil)
 	if want := "once " + strings.Repeat(".", 1024) + "again!"; out != want {

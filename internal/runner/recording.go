@@ -59,7 +59,7 @@ func (r *Runner) readRecording(_ context.Context, q *link.Request[*link.Recordin
 	rec, p := r.recording, q.Params
 	r.mu.Unlock()
 	if rec == nil {
-		return api.Errorf(api.CodeInvalidParams, "session %q: is not recorded", r.cfg.SessionID)
+		return api.Errorf(api.CodeInvalidParams, "session %q: is not recorded; create it with record: true", r.cfg.SessionID)
 	}
 	stat, err := rec.file.Stat()
 	if err != nil {

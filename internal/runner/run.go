@@ -58,7 +58,7 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	case r.shell == nil && p.Argv == nil:
 		return nil, api.Errorf(api.CodeInvalidParams, "session %q: has no shell for the text of a command; give the program and its arguments as argv", r.labelLocked())
 	case r.maxCommandsLocked() > 0 && r.commands >= r.maxCommandsLocked():
-		return nil, api.Errorf(api.CodeSessionLimitExceeded, "session %q: has run %d commands, which is the limit (max_commands, or limits.commands)", r.cfg.SessionID, r.commands)
+		return nil, api.Errorf(api.CodeSessionLimitExceeded, "session %q: has run %d commands, which is the limit (max_commands, or limits.commands); create another session", r.cfg.SessionID, r.commands)
 	case lim.MaxStdinBytes > 0 && int64(len(stdin)) > lim.MaxStdinBytes:
 		return nil, api.Errorf(api.CodeRequestTooLarge, "params.stdin: %d bytes, at most %d (max_stdin_bytes)", len(stdin), lim.MaxStdinBytes)
 	case p.Argv != nil:
@@ -68,7 +68,7 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	case r.current != nil && !p.Wait:
 		return nil, api.Errorf(api.CodeSessionBusy, "session %q: runs %s", r.cfg.SessionID, r.current.ID)
 	case r.current != nil && len(r.queue) >= lim.MaxQueued:
-		return nil, api.Errorf(api.CodeSessionBusy, "session %q: %d commands are waiting, which is the limit (max_queued)", r.cfg.SessionID, len(r.queue))
+		return nil, api.Errorf(api.CodeSessionBusy, "session %q: %d commands are waiting, which is the limit (max_queued); try again later", r.cfg.SessionID, len(r.queue))
 	}
 	timeout := r.sessionTimeoutLocked()
 	if p.TimeoutS != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // errNoAudit is the answer where the log is off; where it is on, package audit answers.
-var errNoAudit = api.Errorf(api.CodeConflict, "audit log: is off (setting audit)")
+var errNoAudit = api.Errorf(api.CodeConflict, "audit log: is off; turn it on with the setting audit")
 
 // AuditList refuses: there is no audit log.
 func (s *Service) AuditList(context.Context, api.AuditListParams) (api.AuditListResult, error) {

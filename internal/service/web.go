@@ -61,7 +61,7 @@ func (s *Service) WebRevoke(_ context.Context, p api.WebRevokeParams) (api.WebRe
 	}
 	ended, err := s.config.Console.Revoke(p.LoginID)
 	if err == nil && p.LoginID != "" && len(ended) == 0 {
-		err = api.InvalidParam("login_id", "there is no login or share %q", p.LoginID)
+		err = api.InvalidParam("login_id", "there is no login or share %q; web.list lists them", p.LoginID)
 	}
 	return api.WebRevokeResult{Revoked: ended}, err
 }

@@ -94,7 +94,7 @@ func (r *Registry) fullLocked() error {
 	if n < r.config.MaxSessions {
 		return nil
 	}
-	e := api.Errorf(api.CodeMaxSessionsReached, "%d sessions live, which is the most (max_sessions)", n)
+	e := api.Errorf(api.CodeMaxSessionsReached, "%d sessions live, which is the limit (max_sessions); end one, or raise the setting", n)
 	e.Details = map[string]any{"max_sessions": r.config.MaxSessions}
 	return e
 }

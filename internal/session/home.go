@@ -42,7 +42,7 @@ func (r *Registry) findBeside(p api.SessionCreateParams) (home, Runner, error) {
 	}
 	h := other.home
 	if p.Runtime != "" && p.Runtime != h.target.Word {
-		return home{}, nil, api.InvalidParam("runtime", "%.100q: session %q, beside which the new one shall be, is in %s; leave runtime out", p.Runtime, other.Label(), h.target.Word)
+		return home{}, nil, api.InvalidParam("runtime", "%.100q: session %q of beside is in %s; leave runtime out", p.Runtime, other.Label(), h.target.Word)
 	}
 	return h, other.runner, nil
 }

@@ -76,7 +76,7 @@ func TestPlaceOfASession(t *testing.T) {
 		}
 		w.create(api.SessionCreateParams{Beside: there.SessionID, Runtime: "docker:alpine"})
 		_, err := w.Create(t.Context(), api.SessionCreateParams{Beside: "first", Runtime: "host"})
-		testkit.WantError(t, err, api.CodeInvalidParams, `params.runtime: "host": session "first", beside which the new one shall be, is in docker:alpine`)
+		testkit.WantError(t, err, api.CodeInvalidParams, `params.runtime: "host": session "first" of beside is in docker:alpine`)
 		_, err = w.Create(t.Context(), api.SessionCreateParams{Beside: "nobody"})
 		testkit.WantError(t, err, api.CodeSessionNotFound, `session "nobody": not found`)
 		if _, err := w.Destroy(t.Context(), there.SessionID, false); err != nil {

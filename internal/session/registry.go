@@ -164,7 +164,7 @@ func (r *Registry) Get(ref string) (*Session, error) {
 		return nil, g.guestError(ref)
 	}
 	if _, ok := r.starting[id]; ok {
-		return nil, api.Errorf(api.CodeConflict, "session %q: is being created", ref)
+		return nil, api.Errorf(api.CodeConflict, "session %q: is being created; try again when it is ready", ref)
 	}
 	return nil, api.Errorf(api.CodeSessionNotFound, "session %.100q: not found", ref)
 }

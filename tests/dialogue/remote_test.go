@@ -300,7 +300,7 @@ func TestUnreachable(t *testing.T) {
 
 	// What could not be ended is not forgotten: there are never two of them.
 	_, err := a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID})
-	testkit.WantError(t, err, api.CodeRuntimeUnavailable, "may still run over there")
+	testkit.WantError(t, err, api.CodeRuntimeUnavailable, "may still run in its place")
 	if list := a.farSessions(); len(list) != 1 {
 		t.Errorf("over there are %+v", list)
 	}

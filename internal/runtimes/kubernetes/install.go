@@ -148,7 +148,7 @@ func platform(text string) (goos, goarch string, err error) {
 	system, machine, _ := strings.Cut(strings.TrimSpace(text), " ")
 	switch machine {
 	case "":
-		return "", "", api.Errorf(api.CodeRuntimeUnavailable, "kubernetes: the pod does not tell its system: uname prints %.80q", text)
+		return "", "", api.Errorf(api.CodeRuntimeUnavailable, "kubernetes: the system of the pod is unknown: uname prints %.80q", text)
 	case "x86_64":
 		machine = "amd64"
 	case "aarch64":

@@ -21,7 +21,7 @@ func TestPlatform(t *testing.T) {
 	}
 	for _, text := range []string{"", "Linux", "\n"} {
 		_, _, err := platform(text)
-		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "does not tell its system")
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "the system of the pod is unknown")
 	}
 }
 
