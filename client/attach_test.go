@@ -67,13 +67,13 @@ func TestViewerGoesOnAfterALoss(t *testing.T) {
 	if id := s.Start().ViewerID; id != "v3" {
 		t.Errorf("viewer %s", id)
 	}
-	// What overlaps is not given twice.
+	// Overlapping bytes are not returned twice.
 	d.say(`{"stream_id":"1","seq":2,"type":"output","offset":100,"data":"né"}`)
 	d.say(`{"stream_id":"1","seq":3,"type":"output","offset":101,"data":"écut"}`)
 	if ev, err := s.Recv(); err != nil || ev.Data != "cut" || *ev.Offset != 103 || ev.Seq != 4 {
 		t.Errorf("%+v, %v", ev, err)
 	}
-	// Too slow: the screen instead of the bytes, which go on behind it.
+	// The viewer was too slow: it gets the screen instead of the bytes, which continue after it.
 	d.say(`{"stream_id":"1","seq":4,"type":"snapshot","offset":5000,"data":"later","cols":80,"rows":24}`)
 	recv(t, s, 5, "later")
 	d.say(`{"stream_id":"1","seq":5,"type":"output","offset":5000,"data_base64":"/w=="}`)
@@ -85,7 +85,7 @@ func TestViewerGoesOnAfterALoss(t *testing.T) {
 		ev, _ := s.Recv()
 		next <- ev
 	}()
-	// It does not own the size any more, and does not take it from who does.
+	// The viewer no longer owns the size, and does not take it from the new owner.
 	d = viewing(t, ln, "v4", `{"session_id":"s-1","from_offset":5001,"size":{"cols":80,"rows":24}}`)
 	d.say(`{"stream_id":"1","seq":1,"type":"exit","offset":5001,"exit_code":3}`)
 	if ev := <-next; ev.Type != api.EventExit || ev.ExitCode != 3 {

@@ -85,7 +85,7 @@ type daemon struct {
 	state    *state.Dir
 	runtime  *host.Runtime
 	runtimes []session.Runtime // the host first
-	remotes  []*remote.Runtime // those of runtimes that are not the host
+	remotes  []*remote.Runtime // the runtimes other than the host
 	id       string            // of this daemon, for others; it outlives the daemon
 	places   *runtimes.Table
 	keys     []byte // of archived sessions, from the program before this one

@@ -37,7 +37,7 @@ const wholeLife = "queued running exited closed"
 func TestEvents(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh"})
 	d.listen()
-	// Those of a short command are there when its answer is.
+	// The events of a short command have arrived when its answer arrives.
 	for i := range 20 {
 		e := d.run(fmt.Sprintf("exit %d", i))
 		d.mu.Lock()
@@ -56,7 +56,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%+v", oc)
 		}
 	}
-	// A long one is seen to run before it ends; one that waits is seen to wait.
+	// A long command is reported as running before it ends, and a waiting one as queued.
 	long, queued, given := d.open("cat"), d.open("cat"), d.open("cat")
 	d.history(long.ExecID, api.ExecRunning)
 	d.history(queued.ExecID, api.ExecQueued)
@@ -85,7 +85,7 @@ func TestEvents(t *testing.T) {
 	}
 	touch(t, d.dir+"/go")
 	d.history(left.ExecID, api.ExecClosed)
-	// One that cannot be run has no outcome.
+	// A command that cannot be run has no outcome.
 	if _, err := d.try(api.ExecParams{Command: "true", WorkingDir: "/nope", Wait: true}); !errors.Is(err, api.ErrInvalidParams) {
 		t.Errorf("%v", err)
 	}

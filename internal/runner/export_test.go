@@ -170,7 +170,7 @@ func TestExportSurvivesTheDaemon(t *testing.T) {
 	}
 }
 
-// Who does not ask for an export gets none, and the runner does not wait.
+// A daemon that does not ask for an export gets none, and the runner does not wait.
 func TestDestroyWithoutExport(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh"})
 	d.run("echo x")

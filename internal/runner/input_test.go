@@ -81,7 +81,7 @@ func TestInput(t *testing.T) {
 				continue
 			}
 			e := d.open(c.command, []byte(c.first)...)
-			if !e.StdinOpen && c.command != "true" { // which reads nothing, and may have ended already
+			if !e.StdinOpen && c.command != "true" { // true reads nothing, and may have ended already
 				t.Errorf("%q: stdin is not open", c.command)
 			}
 			total := int64(len(c.first))
@@ -176,7 +176,7 @@ func TestInputRepeated(t *testing.T) {
 	if want := "once " + strings.Repeat(".", 1024) + "again!"; out != want {
 		t.Errorf("%d bytes, want %d", len(out), len(want))
 	}
-	// A retry of the last write finds its answer also when the command has ended.
+	// A retry of the last write finds its answer even when the command has ended.
 	if res, err := d.input(link.InputParams{ExecID: e.ExecID, WriteID: "end", Close: true}, "!"); err != nil || !res.Repeated || !res.Closed {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -190,7 +190,7 @@ func TestInputRefused(t *testing.T) {
 	}
 	plain := d.begin(api.ExecParams{Command: "echo up; sleep 100"})
 	d.conflict(plain.ExecID, `give "stdin_open": true to exec.start`)
-	// What is written to a command that waits for its turn is kept for it.
+	// Input for a command that waits for its turn is kept for it.
 	queued, given := d.open("read a; read b; echo $a-$b"), d.open("cat")
 	d.write(queued.ExecID, "one\n", false)
 	d.write(given.ExecID, "never read", false)
@@ -209,7 +209,7 @@ func TestInputRefused(t *testing.T) {
 	if out, _ := d.read(queued.ExecID, nil); out != "one-two\n" {
 		t.Errorf("%q", out)
 	}
-	// Too much at once, and too much in all.
+	// Too much at once, and too much in total.
 	full := d.open("echo up; sleep 100")
 	d.read(full.ExecID, running)
 	if _, err := d.input(link.InputParams{ExecID: full.ExecID}, strings.Repeat("x", int(limits.MaxStdinBytes)+1)); api.AsError(err).Code != api.CodeRequestTooLarge {
@@ -251,7 +251,7 @@ func TestInputUnread(t *testing.T) {
 			if sh != "fish" {
 				e := d.open("exec <&-; echo up; sleep 100", megabyte...)
 				d.read(e.ExecID, running)
-				for d.info(e.ExecID).StdinOpen { // the kernel has told the runner
+				for d.info(e.ExecID).StdinOpen { // until the kernel has notified the runner
 				}
 				d.conflict(e.ExecID, "its stdin is closed")
 				if _, err := d.cancel(api.ExecCancelParams{ExecID: e.ExecID}); err != nil {

@@ -102,7 +102,7 @@ func TestAwaitAgain(t *testing.T) {
 	}
 }
 
-// TestAwaitNoFalseAlarm: who does something else with an open stdin does not wait for it.
+// TestAwaitNoFalseAlarm: a process that does something else with an open stdin does not wait for input.
 func TestAwaitNoFalseAlarm(t *testing.T) {
 	seeing(t)
 	long := 250 * time.Millisecond // enough for many looks; how many there are decides nothing

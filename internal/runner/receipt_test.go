@@ -43,7 +43,8 @@ func TestDestroyTells(t *testing.T) {
 	})
 }
 
-// Who cancels a command knows why. Who left does not, but others may ask.
+// TestCancelCause: after exec.cancel the outcome has no cause, because the caller knows it; after the loss
+// of the caller the outcome has one, for other readers.
 func TestCancelCause(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh"})
 	asked := d.begin(api.ExecParams{Command: "echo up; sleep 31.3"})

@@ -43,10 +43,10 @@ func TestVisitors(t *testing.T) {
 	}
 }
 
-// TestKey: who does not know the key of the daemon that is there cannot take its place; who
-// knows it can, and any daemon can when there is none.
+// TestKey: a caller without the key of the connected daemon cannot replace that daemon; a caller with
+// the key can, and any daemon can connect if none is connected.
 func TestKey(t *testing.T) {
-	d := start(t, api.SessionCreateParams{Shell: "sh"}) // it had no key
+	d := start(t, api.SessionCreateParams{Shell: "sh"}) // this session was made without a key
 	first := d.visitor(t)
 	if err := hello(first.conn, "secret"); err != nil {
 		t.Fatal(err)

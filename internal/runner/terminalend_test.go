@@ -55,7 +55,7 @@ func TestTerminalDestroyed(t *testing.T) {
 			t.Errorf("%s: %s", sh, text(res))
 		}
 	}
-	// Who fled, ignores everything and holds the terminal dies too.
+	// A process that left the group, ignores all signals and holds the terminal dies too.
 	limits.KillGraceS = 0.1
 	d := start(t, onTerminal(`setsid sh -c 'trap "" TERM HUP; echo up; while :; do sleep 1; done'; sleep 1000`))
 	d.read(d.one(), func(out string) bool { return strings.Contains(out, "up") })

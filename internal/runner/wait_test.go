@@ -56,13 +56,13 @@ func TestProgramWaitText(t *testing.T) {
 	if res := <-answer; res.Match != "hello you" || res.Groups[1] != "you" {
 		t.Errorf("%s", text(res))
 	}
-	// A line that comes in pieces is one.
+	// A line that comes in pieces is one line.
 	d.waits(api.SessionWaitParams{Text: "^the end, $"}, api.WaitText)
 	if _, err := d.typed(link.SessionInputParams{}, "or not\n"); err != nil {
 		t.Fatal(err)
 	}
 	d.waits(api.SessionWaitParams{Text: "^the end, or not$"}, api.WaitText)
-	// What never comes ends with the program.
+	// A wait for a text that never comes ends with the program.
 	res = d.waits(api.SessionWaitParams{Text: "never"}, api.WaitExit)
 	if res.ExitCode == nil || *res.ExitCode != 4 {
 		t.Errorf("%s", text(res))
@@ -89,7 +89,7 @@ func TestProgramWaitSignal(t *testing.T) {
 func TestProgramWaitIdle(t *testing.T) {
 	d := start(t, script("read x; sleep 0.1; for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.05; done; read x"))
 	d.waits(api.SessionWaitParams{IdleS: ptr(0.4)}, api.WaitIdle)
-	// It was idle before the input, and has not been since.
+	// The program was idle before the input, and has not been idle since.
 	if _, err := d.typed(link.SessionInputParams{}, "\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 type holds struct {
 	mu      sync.Mutex
 	taken   int   // guarded by mu; how often hold was called
-	present int   // guarded by mu; how many of them were not released
+	present int   // guarded by mu; how many holds were not released
 	refusal error // guarded by mu; hold returns it
 }
 

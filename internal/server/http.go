@@ -179,7 +179,7 @@ func (h *HTTP) Close(ctx context.Context) error {
 	for _, c := range unused {
 		c.cut()
 	}
-	h.http.SetKeepAlivesEnabled(false) // those that are busy end with their answer
+	h.http.SetKeepAlivesEnabled(false) // busy connections end with their answer
 	done := make(chan struct{})
 	go func() {
 		h.active.Wait()

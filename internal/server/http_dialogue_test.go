@@ -133,7 +133,7 @@ func TestHTTPDialogueEvents(t *testing.T) {
 	back.expect(event("d-idle", 2)...)
 	back.Close()
 
-	waits := get("d-idle/events", "Last-Event-ID", "2") // it gets the events to come
+	waits := get("d-idle/events", "Last-Event-ID", "2") // it gets the future events
 	waits.expect(start("d-idle")...)
 	waits.Close()
 
@@ -165,7 +165,7 @@ func TestHTTPDialogueRaw(t *testing.T) {
 		status       int
 		body         string
 		content      string // Content-Range
-		headers      string // those of trl
+		headers      string // the headers of TRL
 	}{
 		{"d-ended/raw", "", 200, agentWrote, "", "0 10 10 closed true "},
 		{"d-ended/raw?offset=4", "", 200, agentWrote[4:], "", "4 10 10 closed true "},
@@ -190,7 +190,7 @@ func TestHTTPDialogueRaw(t *testing.T) {
 		}
 	}
 	w.service.epochs.Store(1)
-	// It is the process that was the last one when the answer began.
+	// The answer has the output of the process that was the last one when the answer began.
 	if _, text := w.do("GET", "/v1/dialogue/d-new/raw", ""); text != "2222222222" {
 		t.Errorf("%q", text)
 	}

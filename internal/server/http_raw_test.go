@@ -37,7 +37,7 @@ func TestHTTPRaw(t *testing.T) {
 		status       int
 		body         string
 		content      string // Content-Range
-		headers      string // those of trl
+		headers      string // the headers of TRL
 	}{
 		{"x-1/stdout", "", 200, "0123456789", "", "0 10 10 closed true "},
 		{"x-1/stdout?offset=4", "", 200, "456789", "", "4 10 10 closed true "},

@@ -36,7 +36,7 @@ func given(id int, data string, beside int, raw string) string {
 func TestBytesBehindRequests(t *testing.T) {
 	d := start(t, server.Config{MaxRequestBytes: 200_000, BufferBytes: 300_000})
 	p := d.dial(t)
-	// Who has not asked has sent a member that means nothing.
+	// To a connection that has not asked for raw bytes, the member means nothing.
 	p.send(input(1, `,"data":"a"},"raw":3}`))
 	p.expect(given(1, `"a"`, 0, ""))
 	p.send(input(2, `,"data":"a"},"raw":true}`))

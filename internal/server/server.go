@@ -297,7 +297,7 @@ func (s *Server) shutdown(ctx context.Context, why error) error {
 		g.health.Shutdown()
 	}
 	for _, h := range webs {
-		h.http.SetKeepAlivesEnabled(false) // those that are busy end with their answer
+		h.http.SetKeepAlivesEnabled(false) // busy connections end with their answer
 	}
 
 	done := make(chan struct{})

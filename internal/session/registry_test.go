@@ -623,7 +623,7 @@ func TestLeaveAndRecover(t *testing.T) {
 		_, err = second.Create(t.Context(), api.SessionCreateParams{Name: "idle"})
 		testkit.WantError(t, err, api.CodeMaxSessionsReached, "")
 		second.Close(nil)
-		if len(rt.Runners()) != 2 { // those that were left alone
+		if len(rt.Runners()) != 2 { // the runners that were left alone
 			t.Error("runners left")
 		}
 	})

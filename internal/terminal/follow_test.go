@@ -102,7 +102,7 @@ func TestFollow(t *testing.T) {
 		t.Errorf("%d bytes, %q", v.offset, tail(string(v.got)))
 	}
 	v.same()
-	// At the end it is the end, also for who does not wait.
+	// At the end, Follow reports the end, even to a caller that does not wait.
 	if v.follow(link.FollowParams{Limit: 1}); !v.done {
 		t.Error("not at the end")
 	}

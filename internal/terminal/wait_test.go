@@ -37,7 +37,7 @@ func TestWaitForAPrompt(t *testing.T) {
 	if res := term.see(`^name: $`); res.Match != "name: " {
 		t.Errorf("%q", res.Match)
 	}
-	term.see(`^name:$`) // as a line has no blanks at its end
+	term.see(`^name:$`) // trailing blanks are not part of a line
 	term.press("enter")
 	if res := term.see(`^世界 > $`); res.Match != "世界 > " {
 		t.Errorf("%q", res.Match)
@@ -56,7 +56,7 @@ func TestWaitForTextThatScrollsBy(t *testing.T) {
 	if res := <-done; res.Match != "needle in a haystack" {
 		t.Errorf("%+v", res)
 	}
-	// Now it is above the screen: who does not ask for what came before does not find it.
+	// The line is above the screen now: a wait that does not ask for earlier output does not find it.
 	term.see("^7000$")
 	term.wait(api.SessionWaitParams{Text: "needle", TimeoutS: ptr(0.0)}, api.WaitTimeout)
 	term.wait(api.SessionWaitParams{Text: "needle", SinceVersion: ptr(uint64(1)), TimeoutS: ptr(0.0)}, api.WaitText)
@@ -94,7 +94,7 @@ func TestWaitForTextOverRows(t *testing.T) {
 }
 
 func TestWaitSinceVersion(t *testing.T) {
-	// Without echo only the script writes, so that nothing comes between what it says.
+	// Without echo only the script writes, so that nothing comes between its lines.
 	term := sh(t, `stty -echo; echo ready; while read x; do echo "got $x"; done`)
 	term.see("^ready$")
 	term.typeText("a\n")
@@ -150,10 +150,10 @@ os.read(0, 1)
 		t.Errorf("it was not idle:\n%s", term.text())
 	}
 	term.wait(api.SessionWaitParams{IdleS: ptr(long), TimeoutS: ptr(0.0)}, api.WaitIdle)
-	// It has been idle for long, but something was typed.
+	// The terminal has been idle for long, but something was typed.
 	term.typeText("x")
 	term.wait(api.SessionWaitParams{IdleS: ptr(long), TimeoutS: ptr(0.0)}, api.WaitTimeout)
-	// An unfinished sequence does not keep it busy without end.
+	// An unfinished sequence does not keep the terminal busy without end.
 	term.typeText("x")
 	term.wait(api.SessionWaitParams{IdleS: ptr(0.02)}, api.WaitIdle)
 }
@@ -182,7 +182,7 @@ func TestWaitForTheEnd(t *testing.T) {
 		want := api.WaitExit
 		switch {
 		case p.Text == "last":
-			want = api.WaitText // it was there before the end
+			want = api.WaitText // the text was there before the end
 		case p.WaitingForInput:
 			want = api.WaitInput
 		}

@@ -48,7 +48,7 @@ func TestProgramThatEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestAloneInAnotherSize: who comes first is followed at once; nothing is drawn around.
+// TestAloneInAnotherSize: the terminal takes the size of its first viewer at once, so no frame is drawn.
 func TestAloneInAnotherSize(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
-// TestTerminalThatNobodyReads: who looks at a program that writes without end, in a window
-// that takes nothing any more, can leave all the same, and the terminal is not left raw.
+// TestTerminalThatNobodyReads: a viewer of a program that writes without end, in a window that no longer
+// takes output, can still detach, and its terminal is not left raw.
 func TestTerminalThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

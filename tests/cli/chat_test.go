@@ -382,7 +382,7 @@ func TestChatTwoAtATime(t *testing.T) {
 	second.types("y\n")
 	first.sees(`· cli@[^ ]+ has answered: allow\n(.*\n)*after\n\n> $`)
 	second.sees(`\nafter\n\n> $`)
-	second.types("\x04") // who joined leaves it as it is
+	second.types("\x04") // a client that joined does not end the dialogue
 	second.sees(`to continue: trl chat --dialogue d-`)
 	second.leaves(0)
 	first.types("say still here\n")

@@ -121,7 +121,7 @@ func TestOneUserManyEnvironments(t *testing.T) {
 	check("before the login")
 	a.logIn(t)
 	check("after the login")
-	// The next daemon is in memory, where only this user can look.
+	// The next daemon uses a directory in memory, which only this user can read.
 	if o := a.trlWith(t, []string{home}, "stop"); o.status != 0 {
 		t.Fatalf("%+v", o)
 	}
@@ -178,7 +178,7 @@ func TestSocketIsRemoved(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
-	// Even when the socket does not come back.
+	// The same holds if the socket is not made again.
 	pid := s.daemonPID(t)
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)

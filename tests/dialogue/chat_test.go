@@ -84,8 +84,7 @@ func (r *real) trlChat(args ...string) *exec.Cmd {
 	return exec.Command(trltest.Binary(r.T), append(append(append(all, args...), "--"), r.params.Argv...)...)
 }
 
-// TestChatRetries: who talks with an agent that cannot be reached looks for it again from
-// where they are.
+// TestChatRetries: a person in trl chat whose agent cannot be reached can try again with /retry.
 func TestChatRetries(t *testing.T) {
 	a := startAway(t, "--dialogue-reconnect-s", "0.5")
 	d := a.create(a.fake())

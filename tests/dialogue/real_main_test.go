@@ -195,7 +195,7 @@ func outline(r api.DialogueTranscriptResult) string {
 	for _, t := range r.Turns {
 		fmt.Fprintf(&b, "turn by %s: %s\n", t.Trigger, t.Outcome)
 	}
-	tasks := map[string]int{} // those that run beside each other come in any order
+	tasks := map[string]int{} // parallel tasks come in any order
 	for _, t := range r.Tasks {
 		if t.Kind == "shell" && !t.Background { // a command that takes three seconds becomes one
 			continue

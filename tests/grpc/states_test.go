@@ -172,7 +172,7 @@ func still(t *testing.T, f *far, r *client.RemoteSession) {
 	}
 }
 
-// TestRejected: who is not let in does not knock again with the same key.
+// TestRejected: a client whose token is rejected does not try again with the same token.
 func TestRejected(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	const first, second = "first-token-0123456789", "other-token-0123456789"

@@ -247,7 +247,7 @@ func TestTLSWithCertificates(t *testing.T) {
 	knock(t, "expired", address, as(late, fullToken), api.CodeAuthFailed, "refused the certificate")
 	cli(t, []string{"TRL_CA_FILE=" + ours.file, "TRL_CLIENT_CERT=" + me.cert, "TRL_CLIENT_KEY=" + me.key}, address, "hello\n", "")
 
-	// Who is not trusted any more is not let in again, and does not try.
+	// A client that is no longer trusted is not accepted again, and does not try again.
 	proxy := testkit.NewProxy(t, strings.TrimPrefix(address, "grpcs://"))
 	c, err := client.DialGRPC(timeout(t), "grpcs://"+proxy.Address(), as(me, ""))
 	if err != nil {

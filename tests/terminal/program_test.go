@@ -192,7 +192,7 @@ func TestDrivingPrograms(t *testing.T) {
 	w.shows("python", "^asleep$")
 	w.types("python", "", "ctrl-c")
 	w.shows("python", "KeyboardInterrupt")
-	w.types("python", "import os; os._exit(9)", "enter") // on ctrl-d it would die of the SIGINT from before
+	w.types("python", "import os; os._exit(9)", "enter") // on ctrl-d it would die of the earlier SIGINT
 	if r := testkit.Must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "python", Exit: true}))(w); *r.ExitCode != 9 {
 		t.Errorf("%+v", r)
 	}

@@ -30,7 +30,7 @@ type Driver struct {
 	forget func(pid int)
 
 	mu      sync.Mutex
-	engines map[address]*engine // those that were used
+	engines map[address]*engine // engines that were used
 }
 
 var _ remote.Driver = (*Driver)(nil)

@@ -77,14 +77,14 @@ func TestInstall(t *testing.T) {
 		t.Errorf("check printed %q, %+v", out, exit)
 	}
 
-	// Found again, by this daemon and by the next; nothing is copied.
+	// This daemon and the next one find the runner; nothing is copied.
 	c.Close()
 	c.open()
 	if again, steps := install(t, c.site(target(server))); again != path || len(steps) != 0 {
 		t.Errorf("installed %s again, with progress %+v", again, steps)
 	}
 
-	// Removed behind our back.
+	// Another program removes the runner.
 	site = c.site(target(server))
 	install(t, site)
 	if err := os.RemoveAll(filepath.Join(server.Home, ".cache")); err != nil {

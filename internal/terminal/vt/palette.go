@@ -8,7 +8,7 @@ import (
 
 // palette is what the program made of the colours (OSC 4, 10, 11, 12). What the others look like is the page's business.
 type palette struct {
-	colors  map[uint8]Color // those that were set
+	colors  map[uint8]Color // colours that the program set
 	special [3]Color        // foreground, background, cursor; 0 when not set
 }
 

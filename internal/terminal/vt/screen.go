@@ -5,7 +5,7 @@ import "slices"
 // screen is one of the two screens, with the state that belongs to it and not to the terminal.
 type screen struct {
 	lines       []*line // from the top; as many as the terminal has rows. The alternate screen has none while it is not shown
-	spare       []*line // those the alternate screen had when it was shown last, to be used again
+	spare       []*line // lines of the last alternate screen, to be reused
 	x, y        int     // the cursor; x is cols (rarely one more) when the next character wraps first
 	top, bottom int     // the scroll region, both ends included
 	tabs        []bool  // tab stops by column; longer than cols
