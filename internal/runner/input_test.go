@@ -197,7 +197,7 @@ func TestInputRefused(t *testing.T) {
 	if res := d.write(queued.ExecID, "two\n", true); res.StdinBytes != 8 {
 		t.Errorf("%+v", res)
 	}
-	d.conflict(queued.ExecID, "closed before")
+	d.conflict(queued.ExecID, "already closed")
 	if _, err := d.cancel(api.ExecCancelParams{ExecID: given.ExecID}); err != nil {
 		t.Fatal(err)
 	}
