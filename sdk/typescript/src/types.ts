@@ -2223,26 +2223,6 @@ export interface GuestInfo extends GuestOwner {
   limits?: EnforcedLimit[];
 }
 
-/** Says that the runner has been given the bytes. */
-/** The immediate answer of a streaming method. */
-export interface StreamStart {
-  /** In every push of this stream, and is unique within the connection. */
-  stream_id: string;
-  /** the command, for exec.stream */
-  exec_id?: string;
-  /** the command's session, for exec.stream; the terminal, for session.attach */
-  session_id?: string;
-  /** Identifies this viewer in session.resize, for session.attach. */
-  viewer_id?: string;
-  /** The dialogue, for dialogue.events. */
-  dialogue_id?: string;
-  /**
-   * The number of the last event before the stream, for event.subscribe. A subscriber that
-   * reconnects before it has seen an event passes it as after_seq.
-   */
-  seq?: number;
-}
-
 /** Reports that the bytes were passed to the runner. */
 export interface GuestSendResult {
   /** the offset of the next bytes */
@@ -4043,7 +4023,6 @@ export interface Methods {
   "system.doctor": { params: SystemDoctorParams; result: SystemDoctorResult };
   /** Push the last records of the daemon's log, and those that follow. */
   "system.log": { params: SystemLogParams; result: StreamStart };
-  /** Give this connection a label, by which others see who answered or changed something. */
   /** Give this connection a label, which shows other clients who answered or changed something. */
   "system.hello": { params: SystemHelloParams; result: SystemHelloResult };
   /** Replace the daemon with a new program. Its socket and its sessions stay. */
