@@ -51,6 +51,9 @@ func (p DialogueEventsParams) Check() error {
 	if p.AfterSeq < 0 {
 		return InvalidParam("after_seq", "must not be negative")
 	}
+	if len(p.Types) > len(DialogueEventTypes) {
+		return InvalidParam("types", "at most %d", len(DialogueEventTypes))
+	}
 	for _, t := range p.Types {
 		if !contains(DialogueEventTypes, t) {
 			return InvalidParam("types", "there is no event %.40q of a dialogue", t)

@@ -12,8 +12,8 @@ type SystemSettingsResult struct {
 	Notes []string `json:"notes"`
 }
 
-// Setting is one setting of the daemon. A value that may hold a secret is cut: of on_request_url the
-// host stays, of on_request_command the program.
+// Setting is one setting of the daemon. A value that may hold a secret is cut: of on_request_url and
+// trace_endpoint the host stays, of on_request_command the program, and of ssh_options nothing.
 type Setting struct {
 	Key     string `json:"key"`     // such as max_sessions
 	Value   string `json:"value"`   // as text
@@ -64,10 +64,10 @@ type SystemLogParams struct {
 	// Level omits the records below this level: debug, info, warn or error. Absent: none are omitted.
 	// The setting log_level decides which records there are.
 	Level string `json:"level,omitempty"`
-	// Limit is the most earlier records to begin with. Absent: 200; at most 1000.
+	// Limit is the most earlier records to begin with, if there is no AfterSeq. Absent: 200; at most 1000.
 	Limit *int `json:"limit,omitempty"`
-	// AfterSeq is the number of the last record that the reader has. The earlier records then begin
-	// after it.
+	// AfterSeq is the number of the last record that the reader has. The stream then begins with all
+	// kept records after it.
 	AfterSeq int64 `json:"after_seq,omitempty"`
 	// NoFollow ends the stream after the earlier records.
 	NoFollow bool `json:"no_follow,omitempty"`

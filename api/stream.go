@@ -71,7 +71,7 @@ type StreamStart struct {
 	ViewerID string `json:"viewer_id,omitempty"`
 	// DialogueID is the dialogue, for dialogue.events.
 	DialogueID string `json:"dialogue_id,omitempty"`
-	// Seq is the number of the last event before the stream, for event.subscribe. A
+	// Seq is the number of the last event before the stream, for event.subscribe, system.log and audit.subscribe. A
 	// subscriber that reconnects before it has seen an event passes it as after_seq.
 	Seq int64 `json:"seq,omitempty"`
 }

@@ -40,12 +40,17 @@ func (a *app) diagnose(cmd *cobra.Command) doctor.Findings {
 		doctor.SectionLimits: func(f *doctor.Findings) { addLimits(f, limits) },
 	}
 	r, err := c.SystemDoctor(cmd.Context(), api.SystemDoctorParams{})
-	if err != nil {
-		f = merge(f, doctor.Without(files, outputOf), more)
-		f.Add("Daemon", "checks", api.VerdictBad, err.Error())
-		return f
+	if err == nil {
+		return merge(f, r.Findings, more)
 	}
-	return merge(f, r.Findings, more)
+	limits = addDaemon(cmd.Context(), &f, c)
+	if api.AsError(err).Code == api.CodeMethodNotFound {
+		f.Add("Daemon", "checks", api.VerdictNote, "this daemon is too old to check itself; trl upgrade replaces it and keeps its sessions")
+	} else {
+		f.Add("Daemon", "checks", api.VerdictBad, err.Error())
+	}
+	addLimits(&f, limits)
+	return f
 }
 
 // merge appends findings to f. After a section, more of it may add its own.

@@ -17,6 +17,8 @@ func (c Config) Public() []api.Setting {
 		value := e.Value
 		if hide := hides[e.Key]; hide != nil {
 			value = hide(fmt.Sprint(value))
+		} else if strings.HasPrefix(e.Key, keyRuntimes+".") && strings.HasSuffix(e.Key, ".ssh_options") {
+			value = "…"
 		}
 		list = append(list, api.Setting{Key: e.Key, Value: text(value), Origin: e.Origin, Default: text(e.Default), Doc: e.Doc})
 	}
@@ -25,20 +27,28 @@ func (c Config) Public() []api.Setting {
 
 // hides are the settings that people put secrets into: the path of a URL, the arguments of a command.
 var hides = map[string]func(string) string{
-	"on_request_url": func(v string) string {
-		u, err := url.Parse(v)
-		if err != nil || v == "" {
-			return ""
-		}
-		return u.Scheme + "://" + u.Host + "/…"
-	},
+	"on_request_url": hostOf,
+	"trace_endpoint": hostOf,
 	"on_request_command": func(v string) string {
-		program, rest, _ := strings.Cut(strings.TrimSpace(v), " ")
-		if rest != "" {
-			program += " …"
+		switch words := strings.Fields(v); {
+		case len(words) == 0:
+			return ""
+		case strings.ContainsAny(words[0], "=;&|$()<>'\"`"): // not the name of a program
+			return "…"
+		case len(words) > 1:
+			return words[0] + " …"
+		default:
+			return words[0]
 		}
-		return program
 	},
+}
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || address == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + "/…"
 }
 
 // text writes the value of a setting for people: numbers without an exponent, lists as JSON.

@@ -22,13 +22,16 @@ func (d *daemon) examine(ctx context.Context) ([]api.DoctorFinding, error) {
 }
 
 // diskUsage measures the files in the state directory. Output in files without a name is not among them.
-func (d *daemon) diskUsage() (api.DiskUsage, error) {
+func (d *daemon) diskUsage(ctx context.Context) (api.DiskUsage, error) {
 	var u api.DiskUsage
-	root := d.state.Path()
+	root := filepath.Clean(d.state.Path())
 	kinds := map[string]*int64{"past": &u.Output, "recordings": &u.Recordings, "dialogues": &u.Dialogues, "audit": &u.Audit}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it was removed meanwhile
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return nil // it was removed meanwhile, or a session made it unreadable
+		}
+		if err == nil {
+			err = ctx.Err()
 		}
 		if err != nil || !entry.Type().IsRegular() {
 			return err

@@ -60,7 +60,12 @@ func Run(ctx context.Context, s api.Service, files Files) (Findings, error) {
 	f.runtimes(ctx, s)
 	f.limits(info.Limits)
 	var shells Findings
-	kill := shells.shells(ctx, s)
+	kill := ""
+	if slices.Contains(info.Runtimes, api.PlaceHost) {
+		kill = shells.shells(ctx, s)
+	} else {
+		shells.Add(sectionShells, "shells", api.VerdictNote, "not tried: the configuration forbids sessions on the host (runtime_kinds)")
+	}
 	f.platform(kill, info)
 	f.enforcement(ctx, s)
 	return append(f, shells...), ctx.Err()
@@ -257,6 +262,9 @@ func (f *Findings) enforcement(ctx context.Context, s api.Service) {
 // shells tries a real session with every shell. It returns how sessions enforce a complete kill.
 func (f *Findings) shells(ctx context.Context, s api.Service) (enforcement string) {
 	for _, one := range Shells() {
+		if ctx.Err() != nil {
+			break
+		}
 		about, details, err := tryShell(ctx, s, one)
 		if err == nil {
 			enforcement = details.Enforcement
@@ -271,12 +279,14 @@ func tryShell(ctx context.Context, s api.Service, shell Shell) (about string, de
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	began := time.Now()
-	info, err := s.SessionCreate(ctx, api.SessionCreateParams{Runtime: string(api.PlaceHost), Shell: shell.Name, WorkingDir: "/", LifetimeS: new(60.0)})
+	info, err := s.SessionCreate(ctx, api.SessionCreateParams{Runtime: string(api.PlaceHost), Shell: shell.Name, WorkingDir: "/"})
 	if err != nil {
 		return "", details, err
 	}
 	defer func() {
-		_, _ = s.SessionDestroy(context.WithoutCancel(ctx), api.SessionDestroyParams{SessionID: info.SessionID, Force: true})
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
+		defer cancel()
+		_, _ = s.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: info.SessionID, Force: true})
 	}()
 	r, err := s.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: "echo out; echo err >&2; false"})
 	took := time.Since(began)

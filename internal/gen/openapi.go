@@ -43,7 +43,7 @@ func doors() []door {
 		{path: "/v1/session/{session_id}/attach", id: "viewer", summary: "The screen of a terminal and all further output, for a read-only viewer: session.attach with read_only.",
 			params: []string{"SessionAttachParams.from_offset", "SessionAttachParams.scrollback", "SessionAttachParams.label", "SessionAttachParams.viewers", "SessionAttachParams.modes", "Last-Event-ID"}, responses: streamResponse()},
 		{path: "/v1/dialogue/{dialogue_id}/events", id: "dialoguePushes", summary: "The events of a dialogue: dialogue.events.",
-			params: []string{"DialogueEventsParams.after_seq", "DialogueEventsParams.no_follow", "DialogueEventsParams.no_deltas", "Last-Event-ID"}, responses: stream},
+			params: []string{"DialogueEventsParams.after_seq", "DialogueEventsParams.no_follow", "DialogueEventsParams.no_deltas", "DialogueEventsParams.types", "Last-Event-ID"}, responses: stream},
 		{path: "/v1/dialogue/{dialogue_id}/raw", id: "dialogueBytes", summary: "The raw output of the agent's program: dialogue.raw.",
 			params: []string{"DialogueRawParams.epoch", "DialogueRawParams.stream", "offset", "Range"},
 			responses: node{

@@ -84,7 +84,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 
 // secret matches the names of fields whose values are not kept.
 var secret = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)token|secret|passw|cookie|authorization|credential|(^|\.)(key|code|env)$|_key$`)
+	return regexp.MustCompile(`(?i)panic|token|secret|passw|cookie|authorization|credential|(^|\.)(key|env)$|_key$`)
 })
 
 // appendField adds an attribute, and the attributes of a group one by one.
@@ -152,7 +152,10 @@ func (r *Ring) Stream(ctx context.Context, id string, p api.SystemLogParams) api
 		s.level = slog.LevelDebug
 	}
 	limit := api.DefaultLogLimit
-	if p.Limit != nil {
+	switch {
+	case p.AfterSeq > 0: // a reader that goes on misses nothing that is kept
+		limit = api.MaxLogRecords
+	case p.Limit != nil:
 		limit = *p.Limit
 	}
 	s.after = r.before(s.after, limit, s.level)
@@ -165,6 +168,9 @@ func (r *Ring) Stream(ctx context.Context, id string, p api.SystemLogParams) api
 func (r *Ring) before(after int64, limit int, level slog.Level) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if after > r.last {
+		after = 0 // the clock was set back between two daemons
+	}
 	for i, one := range slices.Backward(r.records) {
 		if one.seq <= after {
 			return after
@@ -211,9 +217,9 @@ func (s *stream) Recv() (api.StreamEvent, error) {
 			return api.StreamEvent{}, io.EOF
 		}
 		one, ok, news := s.ring.next(s.after, s.level)
+		s.after = one.seq
 		switch {
 		case ok:
-			s.after = one.seq
 			at := one.at.UTC()
 			return api.StreamEvent{StreamID: s.id, Seq: one.seq, Type: api.EventLog, At: &at, Log: &one.LogRecord}, nil
 		case s.params.NoFollow:
@@ -228,7 +234,8 @@ func (s *stream) Recv() (api.StreamEvent, error) {
 	}
 }
 
-// next returns the first record of the level after a number, and a channel that the next record closes.
+// next returns the first record of the level after a number. If there is none, it returns only the number
+// of the last record, and a channel that the next record closes.
 func (r *Ring) next(after int64, level slog.Level) (record, bool, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,5 +245,5 @@ func (r *Ring) next(after int64, level slog.Level) (record, bool, <-chan struct{
 			return one, true, nil
 		}
 	}
-	return record{}, false, r.news
+	return record{seq: max(after, r.last)}, false, r.news
 }

@@ -107,7 +107,7 @@ func TestBounds(t *testing.T) {
 
 func TestSecretsAreNotKept(t *testing.T) {
 	r, log, _ := open()
-	log.Info("login", "token", "sesame", "Authorization", "sesame", "api.key", "sesame", "code", "sesame", "exit_code", 3, "token_file", "")
+	log.Info("login", "token", "sesame", "Authorization", "sesame", "api.key", "sesame", "panic", "sesame", "exit_code", 3, "token_file", "")
 	got, _ := read(t, r, api.SystemLogParams{})
 	if strings.Contains(got[0], "sesame") || !strings.Contains(got[0], "exit_code=") {
 		t.Error(got[0])

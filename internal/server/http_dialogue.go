@@ -13,7 +13,7 @@ const dialogueMethod = "dialogue.events"
 
 // dialogueEvents answers GET /v1/dialogue/{id}/events, for clients that can only GET.
 func (x *exchange) dialogueEvents(id string) {
-	x.get(dialogueMethod, map[string]queryKind{"after_seq": queryNumber, "no_follow": queryFlag, "no_deltas": queryFlag, "passive": queryFlag},
+	x.get(dialogueMethod, map[string]queryKind{"after_seq": queryNumber, "no_follow": queryFlag, "no_deltas": queryFlag, "types": queryWords, "passive": queryFlag},
 		map[string]any{"dialogue_id": id})
 }
 

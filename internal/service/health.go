@@ -18,7 +18,7 @@ func (s *Service) SystemSettings(context.Context, api.SystemSettingsParams) (api
 	return r, nil
 }
 
-// SystemDoctor checks the daemon and its machine. One check at a time is enough for all callers.
+// SystemDoctor checks the daemon and its machine. Checks of several callers follow each other.
 func (s *Service) SystemDoctor(ctx context.Context, _ api.SystemDoctorParams) (api.SystemDoctorResult, error) {
 	if s.config.Doctor == nil {
 		return api.SystemDoctorResult{}, api.Errorf(api.CodeConflict, "daemon: cannot check itself here")

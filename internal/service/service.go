@@ -30,7 +30,7 @@ type Config struct {
 	// Connections counts the clients by transport; nil for none.
 	Connections func() map[string]int
 	// Disk measures the daemon's files; nil if it has none.
-	Disk func() (api.DiskUsage, error)
+	Disk func(context.Context) (api.DiskUsage, error)
 	// Settings are those that system.settings reports.
 	Settings api.SystemSettingsResult
 	// Doctor checks the daemon and its machine; nil if it cannot.
@@ -94,7 +94,7 @@ func (s *Service) SystemPing(_ context.Context, _ api.SystemPingParams) (api.Sys
 }
 
 // SystemStats counts sessions, commands and the daemon's own resources.
-func (s *Service) SystemStats(_ context.Context, p api.SystemStatsParams) (api.SystemStatsResult, error) {
+func (s *Service) SystemStats(ctx context.Context, p api.SystemStatsParams) (api.SystemStatsResult, error) {
 	r := api.SystemStatsResult{UptimeS: s.uptime(), Goroutines: runtime.NumGoroutine(), Transports: map[string]int{}, EventSeq: s.registry.Journal().Last()}
 	r.ActiveSessions, r.TotalCommandsRun = s.registry.Stats()
 	r.MemoryRSSBytes, r.OpenFDs = process.SelfUsage()
@@ -105,7 +105,7 @@ func (s *Service) SystemStats(_ context.Context, p api.SystemStatsParams) (api.S
 		}
 	}
 	if p.Disk && s.config.Disk != nil {
-		disk, err := s.config.Disk()
+		disk, err := s.config.Disk(ctx)
 		if err != nil {
 			return r, err
 		}

@@ -49,7 +49,7 @@ func TestCompletionInBash(t *testing.T) {
 		"trl kill al":    "alpha",
 		"trl run -s be":  "beta",
 		"trl info alp":   "alpha",
-		"trl call sys":   "system.ping system.stats system.info system.hello system.upgrade system.http",
+		"trl call sys":   "system.ping system.stats system.info system.settings system.doctor system.log system.hello system.upgrade system.http",
 		"trl run --sess": "--session",
 		"trl help co":    "config completion commands",
 		"trl help exi":   "exit-codes",

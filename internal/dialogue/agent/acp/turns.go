@@ -146,7 +146,7 @@ func (a *protocol) interrupt(all bool) {
 func (a *protocol) unsend(id string) *api.Error {
 	i := slices.IndexFunc(a.prompts, func(p *prompt) bool { return p.ID == id })
 	if i < 0 {
-		return agent.NotUnsent(id, "the agent is done with it")
+		return agent.NotUnsent(id, "it no longer waits: the agent is done with it, or it was cancelled or lost")
 	}
 	if a.prompts[i].turn != "" {
 		return agent.NotUnsent(id, "the agent has started with it")

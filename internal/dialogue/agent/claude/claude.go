@@ -262,7 +262,7 @@ func (p *protocol) interrupt(call string, all bool) {
 // unsend takes a message out of the program's queue.
 func (p *protocol) unsend(call, id string) {
 	if p.messages[id] == nil {
-		p.answer(call, agent.NotUnsent(id, "the agent is done with it"))
+		p.answer(call, agent.NotUnsent(id, "it no longer waits: the agent is done with it, or it was cancelled or lost"))
 		return
 	}
 	p.control(map[string]any{"subtype": "cancel_async_message", "message_uuid": id}, func(a controlAnswer) {

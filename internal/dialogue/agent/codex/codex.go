@@ -405,7 +405,7 @@ func (c *protocol) interrupt(call string, all bool) {
 func (c *protocol) unsend(id string) *api.Error {
 	i := slices.IndexFunc(c.messages, func(m *sentMessage) bool { return m.ID == id })
 	if i < 0 {
-		return agent.NotUnsent(id, "the agent is done with it")
+		return agent.NotUnsent(id, "it no longer waits: the agent is done with it, or it was cancelled or lost")
 	}
 	if c.messages[i].asked {
 		return agent.NotUnsent(id, "Codex has it already")
