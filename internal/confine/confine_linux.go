@@ -3,7 +3,6 @@ package confine
 import (
 	"os"
 	"path"
-	"runtime"
 	"strconv"
 	"syscall"
 	"unsafe"
@@ -14,22 +13,16 @@ import (
 	"github.com/trl-dev/trl/internal/process/nofile"
 )
 
-// direct reports whether this process can prepare the confinement for its child.
-func (c *Confinement) direct() bool {
-	return c.Isolation == nil || c.Isolation.Namespaces&unix.CLONE_NEWUSER == 0
-}
+// direct reports whether this process can prepare the confinement for its child. It cannot prepare
+// namespaces: a thread of the runner in them would be a way out for their processes.
+func (c *Confinement) direct() bool { return c.Isolation == nil || c.Isolation.Namespaces == 0 }
 
 // start starts a process that applies the confinement between fork and exec.
 func (c *Confinement) start(start func(process.Spec) (*process.Process, error), spec process.Spec) (*process.Process, error) {
 	var s steps
 	defer s.close()
 	what, err := c.join(&s)
-	if err == nil && c.Isolation != nil && c.Isolation.Namespaces != 0 {
-		onThread(func() { what, err = c.outside(&s, spec) })
-		if len(c.Isolation.View) > 0 {
-			spec.Dir = ""
-		}
-	} else if err == nil {
+	if err == nil {
 		what, err = c.seal(&s)
 	}
 	if err != nil {
@@ -42,86 +35,16 @@ func (c *Confinement) start(start func(process.Spec) (*process.Process, error), 
 	return start(spec)
 }
 
-// onThread calls f on a thread that ends with the call, because f changes it for good. It is never the main
-// thread, which stands for the whole process in /proc.
-func onThread(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if unix.Gettid() != unix.Getpid() {
-			f()
-			return // the lock makes the Go runtime end the thread
-		}
-		onThread(f)
-		runtime.UnlockOSThread()
-	}()
-	<-done
-}
-
-// outside makes the namespaces of a child with this thread, and adds the steps with which the child enters them.
-// The thread has no other part of the confinement: the child could reach this process through a thread of its own
-// Landlock domain.
-func (c *Confinement) outside(s *steps, spec process.Spec) (what string, err error) {
-	i := c.Isolation
-	if err = unix.Unshare(int(i.Namespaces)); err != nil {
-		return "namespaces", err
-	}
-	for _, n := range []struct {
-		flag uintptr
-		name string
-	}{{unix.CLONE_NEWNET, "net"}, {unix.CLONE_NEWIPC, "ipc"}, {unix.CLONE_NEWNS, "mnt"}} {
-		if i.Namespaces&n.flag == 0 {
-			continue
-		}
-		file := "/proc/thread-self/ns/" + n.name
-		fd, err := s.open(file, unix.O_RDONLY)
-		if err != nil {
-			return file, err
-		}
-		s.add(process.Call{What: n.name + " namespace", Number: unix.SYS_SETNS, Args: [5]uintptr{fd, n.flag}})
-	}
-	door := func(fd int) error {
-		if c.Door == nil {
-			return unix.Close(fd)
-		}
-		c.Door(os.NewFile(uintptr(fd), "door"))
-		return nil
-	}
-	stdin := 0
-	if len(spec.Files) > 0 {
-		stdin = int(spec.Files[0].Fd())
-	}
-	if what, err = i.enter(stdin, door); err != nil {
-		return what, err
-	}
-	if len(i.View) > 0 && spec.Dir != "" {
-		if what, err = enterDir(spec.Dir, spec.NearDir); err != nil {
-			return what, err
-		}
-		dir, err := s.open(".", unix.O_PATH)
-		if err != nil {
-			return spec.Dir, err
-		}
-		s.add(process.Call{What: spec.Dir, Number: unix.SYS_FCHDIR, Args: [5]uintptr{dir}})
-	}
-	return c.seal(s)
-}
-
 // become applies the confinement to this process, which is a copy of the runner in its namespaces, and becomes the
 // program. It returns only with an error, and what the error is about.
 func (c *Confinement) become(status int, program string, argv []string) (what string, err error) {
 	env := os.Environ()
-	if limit := nofile.Original; limit[1] != 0 {
-		// The Go runtime would set it again at exec, over that of the confinement.
-		_ = syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: limit[0], Max: limit[1]})
-	}
 	var s steps
 	if what, err = c.join(&s); err == nil {
 		what, err = process.Do(s.calls)
 	}
 	if err == nil {
-		what, err = c.Isolation.enter(0, func(fd int) error { return passDoor(status, fd) })
+		what, err = c.Isolation.enter(status)
 	}
 	if err == nil && c.Dir != "" {
 		what, err = enterDir(c.Dir, c.NearDir)
@@ -129,6 +52,10 @@ func (c *Confinement) become(status int, program string, argv []string) (what st
 	s.calls = nil
 	if err == nil {
 		what, err = c.seal(&s)
+	}
+	if limit := nofile.Original; limit[1] != 0 {
+		// The Go runtime would set it again at exec, over that of the confinement.
+		_ = syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: limit[0], Max: limit[1]})
 	}
 	if err == nil {
 		what, err = process.Do(s.calls)
@@ -139,13 +66,33 @@ func (c *Confinement) become(status int, program string, argv []string) (what st
 	return program, syscall.Exec(program, argv, env)
 }
 
-// enterDir changes the directory of this thread to dir, or with near to the nearest one above that exists.
+// enterDir changes the directory of this process to dir, or with near to the nearest one above that
+// can be entered.
 func enterDir(dir string, near bool) (what string, err error) {
 	for d := dir; ; d = path.Dir(d) {
-		if err = unix.Chdir(d); err == nil || !near || d == "/" {
+		if err = enterSeen(d); err == nil || !near || d == "/" {
 			return dir, err
 		}
 	}
+}
+
+// enterSeen changes the directory of this process to one of the tree that it sees. It does not follow
+// the links of /proc to what other processes see, and enters no directory of /proc, which would keep
+// showing the network of another process.
+func enterSeen(dir string) error {
+	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var fs unix.Statfs_t
+	if err = unix.Fstatfs(fd, &fs); err != nil {
+		return err
+	}
+	if fs.Type == unix.PROC_SUPER_MAGIC {
+		return unix.EACCES
+	}
+	return unix.Fchdir(fd)
 }
 
 // steps are the system calls that confine a process, and the descriptors that they use.

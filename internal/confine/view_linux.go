@@ -3,7 +3,6 @@ package confine
 import (
 	"os"
 	"path"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -16,13 +15,12 @@ import (
 type view struct {
 	tty    string         // the terminal of this process, if it has one
 	mounts map[string]int // what is mounted, by path
-	trees  []int          // all descriptors of mounts
 	own    []int          // mounts that become read-only at the end
 }
 
-// enterView replaces the tree that this thread sees, as bubblewrap does it: the old tree moves below
+// enterView replaces the tree that this process sees, as bubblewrap does it: the old tree moves below
 // a new, empty one, its parts are mounted where they belong, and then the old tree goes.
-func (i *Isolation) enterView(stdin int) (what string, err error) {
+func (i *Isolation) enterView() (what string, err error) {
 	const base = "/usr" // any directory: what is mounted there leaves it again at once
 	if err = unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return "mount namespace", err
@@ -45,9 +43,8 @@ func (i *Isolation) enterView(stdin int) (what string, err error) {
 	if err != nil {
 		return "mount /new", err
 	}
-	v := view{mounts: map[string]int{"/": root}, trees: []int{root}, own: []int{root}}
-	defer v.close()
-	if name, err := os.Readlink("/old/proc/self/fd/" + strconv.Itoa(stdin)); err == nil && strings.HasPrefix(name, "/dev/pts/") {
+	v := view{mounts: map[string]int{"/": root}, own: []int{root}}
+	if name, err := os.Readlink("/old/proc/self/fd/0"); err == nil && strings.HasPrefix(name, "/dev/pts/") {
 		v.tty = name
 	}
 	if err = unix.Mknod("/empty", unix.S_IFREG, 0); err != nil {
@@ -74,12 +71,6 @@ func (i *Isolation) enterView(stdin int) (what string, err error) {
 		err = unix.Chdir("/")
 	}
 	return "pivot_root", err
-}
-
-func (v *view) close() {
-	for _, fd := range v.trees {
-		unix.Close(fd)
-	}
 }
 
 // add makes one path of the tree.
@@ -177,7 +168,6 @@ func (v *view) put(tree int, name string, kind uint32) error {
 
 func (v *view) attach(tree int, name string, at int) error {
 	v.mounts[name] = tree
-	v.trees = append(v.trees, tree)
 	return unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 

@@ -105,6 +105,9 @@ func forkExec(spec Spec, fds []uintptr) (pid int, err error) {
 	if len(fds) > callFD {
 		return 0, syscall.EMFILE
 	}
+	if len(fds) < 3 || spec.Cloneflags != 0 || len(spec.AmbientCaps) > 0 {
+		return 0, syscall.EINVAL // package syscall can do these, the child here cannot
+	}
 	for _, fd := range fds {
 		c.fds = append(c.fds, int(fd))
 	}
