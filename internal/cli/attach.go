@@ -31,14 +31,14 @@ func (a *app) attachCommand() *cobra.Command {
 		Short:   "View a terminal and type into it",
 		Long: `View a terminal that was started with trl new -t, and type into it. Your window becomes
 that terminal until its program ends; trl then exits with the program's status. Ctrl-\
-(--detach-key) detaches, and the program goes on. Pressed twice, the key is typed into the
-terminal, where another trl may run.
+(--detach-key) detaches, and the program keeps running. Pressed twice, the key is typed into
+the terminal, where another trl may run.
 
 Without a SESSION, trl attaches to the only terminal, or lets you choose one from a list.
 
 Any number of people and programs may be attached at once. The terminal has the size of the
 first window that may type; a window of another size shows a part of it, or empty space
-around it. --take makes it follow your window.
+around it. --take makes the size follow your window.
 
 If your locale is not UTF-8, trl replaces characters that are not ASCII.
 

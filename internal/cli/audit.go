@@ -37,9 +37,9 @@ func (a *app) auditCommand() *cobra.Command {
 its caller, its outcome and its session or dialogue. -f follows. The log has no command text, input
 or answers, unless the setting audit_content is on.
 
-Each record has the hash of the one before. trl audit verify checks this chain and names the first
-line that was changed or is missing; with DIR, in the copy of a log. It prints the last hash: a hash
-that is kept elsewhere proves later that the log up to there is the same.`,
+Each record has the hash of the previous one. trl audit verify checks this chain and names the first
+line that was changed or is missing; with DIR, in the copy of a log. It prints the last hash: keep it
+elsewhere to prove later that the log up to that record is unchanged.`,
 		Example: `  trl audit
   trl audit --since 1h --outcome error
   trl audit --session build --method exec -f

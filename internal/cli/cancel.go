@@ -20,8 +20,8 @@ func (a *app) cancelCommand() *cobra.Command {
 		Use:     "cancel [EXEC|SESSION]",
 		GroupID: groupCommands,
 		Short:   "Stop a command; its session stays",
-		Long: `Stop a command and everything it started, and print its id. It gets the signal,
-and SIGKILL after the grace time. The session stays, with its state.
+		Long: `Stop a command and everything it started, and print its id. The processes get
+the signal, and SIGKILL after the grace time. The session stays, with its state.
 
 Name the command by its id (see trl ps) or by its session. Without either, trl cancels
 the running command, if there is only one.`,

@@ -46,7 +46,7 @@ func (a *app) chatCommand() *cobra.Command {
 Protocol. It starts in your directory and with your environment. Its program is claude or
 codex on the PATH, or PROGRAM.
 
-On a terminal you type messages, also while the agent works; the agent then queues them.
+On a terminal you type messages, even while the agent works; the agent then queues them.
 Alt-Enter, or a \ at the end of a line, starts another line; pasted lines stay together; the
 arrows recall earlier lines; Tab completes /commands. /retry tries again to reach the agent,
 and /model NAME changes the model.
@@ -92,7 +92,7 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 	flags.VarP(&f.env, "env", "e", "set a variable for the agent; KEY alone passes yours on")
 	flags.StringVar(&f.create.Name, "name", "", "a `NAME` for the dialogue")
 	flags.StringArrayVar(&f.create.Tags, "tag", nil, "a `WORD` of your choice to group dialogues; may be repeated")
-	flags.Var(&f.limits.lifetime, "lifetime", "end the agent after this time, even if it works (30, 1.5s, 2m; 0 is never)")
+	flags.Var(&f.limits.lifetime, "lifetime", "end the agent after this time, even while it works (30, 1.5s, 2m; 0 is never)")
 	flags.Var(&f.limits.idleTimeout, "idle-timeout", "with --keep, end the agent when no client has followed the dialogue for this time (0 is never)")
 	f.limits.resources.register(flags, "the agent")
 	a.registerPlace(cmd)
@@ -100,16 +100,16 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 	flags.BoolVarP(&f.print, "print", "p", false, "print the answer to PROMPT and leave")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "add your stdin to PROMPT")
 	flags.Var(&f.timeout, "timeout", "with -p, leave after this time (30, 1.5s, 2m; 0 is never)")
-	flags.StringVar(&f.join, "dialogue", "", "join the running dialogue of this `NAME` or id; its agent goes on when you leave")
+	flags.StringVar(&f.join, "dialogue", "", "join the running dialogue of this `NAME` or id; its agent keeps running when you leave")
 	flags.StringVar(&f.resume, "resume", "", "start the agent of an ended `DIALOGUE` again")
 	flags.BoolVar(&f.keep, "keep", false, "do not end the agent when you leave")
 	flags.BoolVar(&f.json, "json", false, "print each event as a line of JSON; implies -p")
 	flags.StringVar(&f.remote.Address, "remote", "", "run the agent on the daemon at this `ADDRESS`, such as grpcs://box.example:7331")
 	flags.StringVar(&f.remote.TokenFile, "remote-token-file", "", "`FILE` with the token for that daemon")
-	flags.StringVar(&f.remote.CAFile, "remote-ca-file", "", "`FILE` with certificates that sign the certificate of that daemon")
+	flags.StringVar(&f.remote.CAFile, "remote-ca-file", "", "`FILE` with CA certificates to verify the certificate of that daemon")
 	flags.StringVar(&f.remote.CertFile, "remote-cert-file", "", "`FILE` with the client certificate for that daemon")
 	flags.StringVar(&f.remote.KeyFile, "remote-key-file", "", "`FILE` with the key of the client certificate")
-	flags.StringVar(&f.remote.ServerName, "remote-server-name", "", "`NAME` in the certificate of that daemon, if not that of the address")
+	flags.StringVar(&f.remote.ServerName, "remote-server-name", "", "`NAME` in the certificate of that daemon, if it differs from the address")
 	a.completeFlag(cmd, "agent", cobra.FixedCompletions([]string{"claude", "codex", "acp"}, cobra.ShellCompDirectiveNoFileComp))
 	a.completeFlag(cmd, "dialogue", a.completeLiving)
 	a.completeFlag(cmd, "resume", a.completeEnded)

@@ -25,7 +25,7 @@ func (a *app) dialogueCommand() *cobra.Command {
 		GroupID: groupDialogues,
 		Short:   "Inspect dialogues with agents, and drive them from scripts",
 		Long: `Inspect dialogues with coding agents, and drive them from scripts. trl chat is for people,
-and starts them. Every command accepts the name or the id of a dialogue.`,
+and starts dialogues. Every command accepts the name or the id of a dialogue.`,
 		Example: `  trl dialogue ls
   trl dialogue show fix
   trl dialogue send fix 'and now the tests'

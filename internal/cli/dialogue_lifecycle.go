@@ -139,7 +139,7 @@ func (a *app) dialogueRetryCommand() *cobra.Command {
 		Use:   "retry DIALOGUE",
 		Short: "Try again to reach the agent of a dialogue",
 		Long: `Try again to reach an agent on another machine, for a dialogue in state error.
-trl dialogue info shows the reason of the error.`,
+trl dialogue info shows the reason for the error.`,
 		Example: `  trl dialogue retry fix`,
 		Args:    ui.Args(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -18,8 +18,8 @@ func (a *app) dialogueSearchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search DIALOGUE TEXT",
 		Short: "Find a text in the transcript of a dialogue",
-		Long: `Find the items of the transcript that have a text, the newest first; upper and lower case
-are the same. One line for each: item, kind, text around the match, separated by tabs.`,
+		Long: `Find the items of the transcript that contain a text, in upper or lower case, the newest
+first. One line for each: item, kind, text around the match, separated by tabs.`,
 		Example: `  trl dialogue search fix 'make test'
   trl dialogue search fix error --limit 5 --json`,
 		Args: ui.Args(2, 2, "a dialogue and a text"),

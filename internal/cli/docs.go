@@ -24,7 +24,7 @@ func (a *app) docsCommand() *cobra.Command {
 		GroupID: groupOther,
 		Short:   "Read the documentation, in a browser or here",
 		Long: `Show the documentation in a browser, with a search over all pages. The pages are part of
-trl: no network and no daemon is needed. trl docs serves them on this machine alone, until
+trl and need no network and no daemon. trl docs serves them on this machine only, until
 Ctrl-C. Where no browser can be started, as over ssh, it lists the pages instead.
 
 With the name of a page, print that page: formatted on a terminal, as Markdown otherwise.
@@ -72,7 +72,7 @@ directory, for any web server.`,
 	flags.SortFlags = false
 	flags.BoolVar(&list, "list", false, "list the pages")
 	flags.BoolVar(&only, "print", false, "serve the site, print its address and start no browser")
-	flags.StringVar(&listen, "listen", "", "with --print, the `ADDRESS` to listen on; 127.0.0.1:0 when absent: any free port")
+	flags.StringVar(&listen, "listen", "", "with --print, the `ADDRESS` to listen on (default: 127.0.0.1 and any free port)")
 	flags.StringVar(&export, "export", "", "write the site into a `DIRECTORY`")
 	flags.BoolVar(&asJSON, "json", false, "print the list, or the page, as JSON")
 	return cmd

@@ -25,15 +25,15 @@ func (a *app) eventsCommand() *cobra.Command {
 		Use:     "events",
 		GroupID: groupCommands,
 		Short:   "Print the events of sessions, commands and dialogues; -f follows",
-		Long: `Print the kept events of sessions, commands and dialogues. -f follows new events, even if the
-daemon restarts meanwhile.
+		Long: `Print the events of sessions, commands and dialogues that the daemon has kept. -f follows new
+events, even if the daemon restarts meanwhile.
 
 One line for each event: number, time (RFC 3339), type, session or dialogue, command or request,
 and the exit code, the cause, the state or the reason, separated by tabs; a field without a value is "-". On
 a terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
 		Example: `  trl events -f
   trl events -f --type exec.exited --session build
-  trl events --after 1200 --json       what came after the event 1200`,
+  trl events --after 1200 --json       the events after number 1200`,
 		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p := api.EventSubscribeParams{SessionID: string(e.session), Types: e.types}

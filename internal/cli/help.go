@@ -14,7 +14,7 @@ type topic struct{ name, short string }
 
 // topics are all of them. Their texts are in the directory topics.
 var topics = []topic{
-	{"runtimes", "The places where sessions can be"},
+	{"runtimes", "The places where sessions can live"},
 	{"isolation", "What sessions and agents may touch"},
 	{"limits", "What sessions and commands may use"},
 	{"environment", "The variables that trl reads, and those of commands"},

@@ -19,21 +19,21 @@ func (a *app) httpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "http [on [ADDRESS] | off | status]",
 		GroupID: groupDaemon,
-		Short:   "Let the running daemon serve HTTP, or stop that",
+		Short:   "Turn HTTP of the running daemon on or off",
 		Long: `Turn HTTP of the daemon on or off while it runs, or print whether it is on and where.
 The sessions stay. trl http on starts a daemon if none runs.
 
 ADDRESS is a host and a port, or a port of this machine; port 0 is any free port. Without
-it, the setting http counts, else ` + api.DefaultHTTP + `. An address that other machines
+it, the setting http applies, else ` + api.DefaultHTTP + `. An address that other machines
 can reach needs TLS (tls_cert and tls_key), or the setting http_insecure. Callers need a
 token: the one in the file that trl http prints.
 
-HTTP stays on, or off, over trl upgrade, and the daemon does not exit on its own while it
+HTTP stays on, or off, across trl upgrade, and the daemon does not exit on its own while it
 is on. After trl stop, the next daemon follows the configuration again: put
-http = "ADDRESS" into the configuration file (see trl config) to have HTTP always.
+http = "ADDRESS" into the configuration file (see trl config) to keep HTTP on.
 
 Turning HTTP off closes its connections. Commands whose callers wait there are cancelled,
-as when a caller leaves.`,
+as when a caller disconnects.`,
 		Example: `  trl http on
   trl http on 8080
   trl http status

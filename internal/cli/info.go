@@ -22,7 +22,7 @@ func (a *app) infoCommand() *cobra.Command {
 		GroupID: groupSessions,
 		Short:   "Show everything about a session or a command",
 		Long: `Show everything about a session, by its name or id, or about one command, by the id
-that trl ps shows. Of variables it shows only the names.`,
+that trl ps shows. It shows only the names of variables.`,
 		Example: `  trl info build
   trl info x-3f9a1c02de-7
   trl info build --json | jq .shell_pid`,

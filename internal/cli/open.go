@@ -31,7 +31,7 @@ func (a *app) openCommand() *cobra.Command {
 		Long: `Show the console in a browser: every session, its terminal, its commands and their output.
 With a name or an id, show that session or dialogue.
 
-If the daemon does not serve HTTP, trl open turns it on, on this machine alone, as
+If the daemon does not serve HTTP, trl open turns it on, for this machine only, as
 trl http on does. The printed address has a code that is valid once, for two minutes. The
 browser stays logged in for 30 days, or until it has not been used for 7; trl web ls lists
 the logins, and trl web revoke ends them.

@@ -31,7 +31,7 @@ pauses and continues, q or Ctrl-C leaves.
 If stdout is not a terminal, all of it is printed at once.`,
 		Example: `  trl play demo.cast
   trl play demo.cast --speed 3 --idle-limit 1
-  trl play demo.cast > all             what the terminal was given, without a pause`,
+  trl play demo.cast > all             the whole output, without pauses`,
 		Args: ui.NameArgs(1, 1, "one file or session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(p.speed >= minSpeed && p.speed <= maxSpeed) { // also rejects NaN

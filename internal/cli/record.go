@@ -36,8 +36,8 @@ at the first word of the program. trl runs a program with arguments directly; a 
 argument that is more than a word is shell text.
 
 trl does not record your input, unless you use --input; passwords are then in the file too.
-Only you can read the file. When you detach with Ctrl-\, the terminal goes on and is still
-recorded; trl export --cast writes the file later.
+Only you can read the file. When you detach with Ctrl-\, the terminal keeps running and is
+still recorded; trl export --cast writes the file later.
 
 Without a terminal of your own, the program runs in one of 80 columns.
 

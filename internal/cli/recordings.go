@@ -47,7 +47,7 @@ bytes, live, start (RFC 3339), command, separated by tabs; a field without a val
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&p.Limit, "limit", 0, "at most `N` recordings; by default 100")
-	flags.StringVar(&p.Before, "before", "", "continue behind the recording `ID`")
+	flags.StringVar(&p.Before, "before", "", "continue after the recording `ID`")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.AddCommand(a.recordingsRemoveCommand())
 	return cmd
@@ -57,7 +57,7 @@ func (a *app) recordingsRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm ID...",
 		Short: "Delete recordings",
-		Long:  `Delete recordings. The recording of a session that lives cannot be deleted: end the session first.`,
+		Long:  `Delete recordings. The recording of a live session cannot be deleted: end the session first.`,
 		Args:  ui.Args(1, 1000, "the id of a recording"),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {

@@ -16,8 +16,8 @@ func (a *app) renameCommand() *cobra.Command {
 		Use:     "rename SESSION NAME",
 		GroupID: groupSessions,
 		Short:   "Rename a session",
-		Long: `Rename a session. Its commands go on, and viewers stay attached. A name that another
-session has is an error.`,
+		Long: `Rename a session. Its commands keep running, and viewers stay attached. A name that
+another session has is an error.`,
 		Example: `  trl rename s-3f9a1c02de build
   trl rename build old-build`,
 		Args: ui.NameArgs(2, 2, "a session and its new name"),

@@ -21,9 +21,9 @@ func (a *app) runtimesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "runtimes [ls | check [PLACE...] | prune]",
 		GroupID: groupSessions,
-		Short:   "List and check the places where sessions can be",
-		Long: `List the places where sessions can be, check that they can be reached, or remove what is
-left there.
+		Short:   "List and check the places where sessions can live",
+		Long: `List the places where sessions can live, check that they can be reached, or remove what
+is left there.
 
 A place is one word, for --on: a name from the configuration, a kind, or KIND:ARGUMENT.
 
@@ -34,9 +34,9 @@ allow. --beside SESSION creates a session in the place of another one.
 
 A session elsewhere starts in the directory and with the environment of its place, not
 with yours: -e passes variables on, --cwd names a directory there. When the connection
-breaks, its commands go on, and their output waits there.
+breaks, its commands keep running, and their output waits there.
 
-trl runtimes without a word, or with ls, lists the places. check asks whether sessions
+trl runtimes without arguments, or with ls, lists the places. check asks whether sessions
 can be created there: in the named places, or in all that the configuration names; exit
 status 1 if not. prune removes containers and pods of TRL that belong to no session.`,
 		Example: `  trl run --on docker:alpine 'cat /etc/os-release'

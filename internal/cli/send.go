@@ -28,7 +28,7 @@ func (a *app) sendCommand() *cobra.Command {
 backspace, delete, up, down, left, right, home, end, pageup, pagedown, insert, space, f1 to
 f24; with ctrl-, alt- and shift- before it, as in ctrl-c, alt-x or shift-tab. The bytes of a
 key depend on the modes that the program has set. Any other argument is text, which is typed
-unchanged; nothing comes between two of them.
+unchanged; nothing is added between two arguments.
 
 Without arguments, trl types all of your stdin as text. With --paste the text is pasted:
 programs that support it, such as editors and shells, can tell it from typing.

@@ -19,8 +19,8 @@ func (a *app) setCommand() *cobra.Command {
 		Use:     "set SESSION",
 		GroupID: groupSessions,
 		Short:   "Change the limits of a session",
-		Long: `Change what a session may use and when it ends. Its commands go on. Limits without a flag stay
-as they are; 0 removes one. trl info shows which limits are in force.`,
+		Long: `Change what a session may use and when it ends. Its commands keep running. Limits without a flag
+stay as they are; 0 removes one. trl info shows which limits are in force.`,
 		Example: `  trl set build --memory 4G --cpus 2
   trl set build --pids 0               no limit any more
   trl set build --lifetime 8h --idle-timeout 30m`,

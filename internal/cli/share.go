@@ -19,12 +19,12 @@ func (a *app) shareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "share SESSION|DIALOGUE",
 		GroupID: groupDaemon,
-		Short:   "Make a link with which others can watch a session or a dialogue",
+		Short:   "Make a link that lets others watch a session or a dialogue",
 		Long: `Print an address at which browsers can watch one session or one dialogue. A viewer can read it,
 and can neither change anything nor see anything else. The address is valid for every viewer until it
 expires; trl web ls lists the shares and who watches, and trl web revoke SHARE ends one at once.
 
-If the daemon does not serve HTTP, trl share turns it on, on this machine alone, as trl open does.`,
+If the daemon does not serve HTTP, trl share turns it on, for this machine only, as trl open does.`,
 		Example: `  trl share build
   trl share build --expires 10m --viewers 1
   trl web revoke h-81d0b7e6f4`,

@@ -17,8 +17,8 @@ func (a *app) startCommand() *cobra.Command {
 		Use:     "start [flags] [--] COMMAND...",
 		GroupID: groupCommands,
 		Short:   "Start a command in the background and print its id",
-		Long: `Start a command in the background and print its id. It runs on after trl has ended, and
-TRL keeps its output for trl logs.
+		Long: `Start a command in the background and print its id. It keeps running after trl has
+ended, and TRL keeps its output for trl logs.
 
 With -s it runs in the session of that name, which is created if it does not exist, and
 whose shell can run nothing else meanwhile. Without -s it gets a new session, with your

@@ -20,8 +20,8 @@ func (a *app) stopCommand() *cobra.Command {
 		GroupID: groupDaemon,
 		Short:   "End the daemon and its sessions",
 		Long: `End the daemon and wait until it has exited. All its sessions end with it, and every
-process in them. With keep_sessions in the configuration the sessions go on, and the
-next daemon finds them. It is not an error if no daemon runs.`,
+process in them. With keep_sessions in the configuration the sessions keep running, and
+the next daemon finds them. It is not an error if no daemon runs.`,
 		Example: `  trl stop`,
 		Args:    ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

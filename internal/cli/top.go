@@ -44,8 +44,8 @@ func (a *app) topCommand() *cobra.Command {
 		GroupID: groupCommands,
 		Short:   "Show what the sessions use, as it changes",
 		Long: `Show the processor time, memory, processes and disk traffic of each session and its running
-command. The table is drawn again every 2 seconds until Ctrl-C; if stdout is not a terminal, each
-table follows the one before. TRL measures only while trl top runs.`,
+command. The table is drawn again every 2 seconds until Ctrl-C; if stdout is not a terminal, the
+tables are printed one after another. TRL measures only while trl top runs.`,
 		Example: `  trl top
   trl top --sort memory --interval 0.5
   trl top --once --json                one table for a program, after one interval`,
