@@ -91,7 +91,7 @@ Nothing is written twice, even if the daemon restarts meanwhile: each piece has 
 	flags.BoolVar(&in.close, "close", false, "end the command's stdin, after the text")
 	flags.BoolVarP(&bare, "no-newline", "n", false, "write no newline after TEXT")
 	flags.StringVar(&in.id, "write-id", "", "an `ID` for this input: repeated with the same id, it is not written again")
-	flags.BoolVar(&in.json, "json", false, "print the number of bytes written to its stdin so far, as JSON")
+	flags.BoolVar(&in.json, "json", false, "print the number of bytes that its stdin has accepted so far, as JSON")
 	return cmd
 }
 

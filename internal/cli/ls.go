@@ -32,8 +32,8 @@ a header: name, id, state, shell or program, commands run, last activity (RFC 33
 directory, kind (shell, terminal or program), and for a terminal its size (with the number
 of viewers, and whether it is recorded) and its title, separated by tabs; a field without a
 value is "-". The program of an agent has, in place of a title, the id of its dialogue (see
-trl dialogue). The last field is the time until the session ends if nothing happens in it, "unreachable"
-while its runner does not answer, or "-"; trl info shows the reason.`,
+trl dialogue). The last field is the time until the session ends if nothing happens in it,
+"unreachable" while its runner does not answer, or "-"; trl info shows the reason.`,
 		Example: `  trl ls
   trl ls -a                            ended ones too, while they are remembered
   trl ls -q | xargs trl kill
