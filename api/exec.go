@@ -220,7 +220,8 @@ type KilledProcess struct {
 	Signal  string `json:"signal"`  // the last signal sent, such as SIGTERM or SIGKILL
 }
 
-// Usage is the resources that a command and the children it waited for consumed.
+// Usage is the resources that a command and the children it waited for consumed. With limits
+// in a cgroup, it includes the other processes of the command.
 type Usage struct {
 	UserMS   int64 `json:"user_ms"`   // CPU time in user mode
 	SystemMS int64 `json:"system_ms"` // CPU time in the kernel
@@ -228,7 +229,8 @@ type Usage struct {
 	// command; 0 if the command was too short to observe.
 	MaxRSSBytes int64 `json:"max_rss_bytes"`
 	// MemoryPeakBytes is the most memory that all processes of the command had together, and the
-	// shell with them; 0 if neither the command nor its session has a memory limit.
+	// shell with them; 0 if neither the command nor its session has a memory limit, or if the session had
+	// more before and the kernel cannot begin anew.
 	MemoryPeakBytes int64 `json:"memory_peak_bytes,omitempty"`
 	// ThrottledMS is the time for which the limit cpus stopped the command's processes.
 	ThrottledMS int64 `json:"throttled_ms,omitempty"`

@@ -291,7 +291,7 @@ type RuntimeCheckResult struct {
 	// Runtime is the word that was checked.
 	Runtime   string    `json:"runtime"`
 	Kind      PlaceKind `json:"kind"`      // kind of the place
-	Reachable bool      `json:"reachable"` // true if sessions can be created there
+	Reachable bool      `json:"reachable"` // true if the place answered, so sessions can probably be created there
 	// Why says why the place cannot be reached, and what to do.
 	Why string `json:"why,omitempty"`
 	// LatencyMS is how long one request to the place took.

@@ -7,7 +7,7 @@ out=$(cd "$1" && pwd)
 shift
 cd "$(dirname "$0")/.."
 . sdk/tools.sh
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 315532800)} # 1980 outside of a repository
 export SOURCE_DATE_EPOCH
 umask 022
 

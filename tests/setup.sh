@@ -119,7 +119,7 @@ from_npm() {
 }
 
 # with_npm PACKAGE NAME installs a package of npm with those that it needs.
-with_npm() { timeout 900 npm install --silent --no-audit --no-fund --prefix "$2" "$1" >/dev/null; }
+with_npm() { timeout 900 npm install --silent --no-audit --no-fund --ignore-scripts --prefer-offline --prefix "$2" "$1" >/dev/null; }
 
 # from_debian PACKAGE NAME unpacks a package of Debian without installing it.
 from_debian() {

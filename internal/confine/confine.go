@@ -1,11 +1,11 @@
 // Package confine starts a process of a session within its confinement: the cgroups that limit it
 // and the limits of the process itself.
 //
-// On Linux, the runner prepares the confinement, and the child applies it between fork and exec, with system
-// calls alone. A user namespace can only be prepared from inside, so there, and on macOS, a confined process
-// begins as a second copy of the runner, which applies the confinement to itself and then becomes the program.
-// Either way nothing of the program runs unconfined, and a confinement that cannot be applied is an error of
-// Start, not a process without it.
+// On Linux, the runner prepares the confinement, and the child applies it between fork and exec, with
+// system calls alone. Namespaces are prepared from inside, so with them, and on macOS, a confined process
+// begins as a second copy of the runner, which applies the confinement to itself and then becomes the
+// program. Either way nothing of the program runs unconfined, and a confinement that cannot be applied is
+// an error of Start, not a process without it.
 package confine
 
 import (

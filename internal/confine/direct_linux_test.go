@@ -2,6 +2,7 @@ package confine_test
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -152,6 +153,51 @@ func TestStarterUnconfined(t *testing.T) {
 		main, err := os.Readlink("/proc/self/ns/mnt")
 		if own, ownErr := os.Readlink("/proc/thread-self/ns/mnt"); err != nil || ownErr != nil || own != main {
 			t.Errorf("%s: the namespace of the main thread is %s, %v, of this one %s, %v", name, main, err, own, ownErr)
+		}
+	}
+}
+
+// A working directory cannot lead out of the tree that a process sees, by the links of /proc to the trees
+// of other processes.
+func TestWorkingDirectoryStaysInside(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("/proc/1/root", link); err != nil {
+		t.Fatal(err)
+	}
+	reaper := process.NewReaper()
+	defer reaper.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	pid := strconv.Itoa(os.Getpid())
+	for _, dir := range []string{"/proc/self/root", "/proc/1/root", "/proc/1/cwd", "/proc/" + pid + "/root/tmp", "/proc/" + pid + "/net", link, link + "/tmp"} {
+		i := open(unix.CLONE_NEWNS | unix.CLONE_NEWIPC)
+		spec := process.Spec{Path: "/bin/true", Args: []string{"true"}, Dir: dir, Files: []*os.File{null, null, null}}
+		if p, err := confine.Start(reaper.Start, spec, &confine.Confinement{Isolation: i}); err == nil {
+			<-p.Done()
+			t.Errorf("%s: a process started there", dir)
+		}
+		out, theirs, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec = process.Spec{Path: "/bin/pwd", Args: []string{"pwd", "-P"}, Dir: dir, NearDir: true, Files: []*os.File{null, theirs, null}}
+		p, err := confine.Start(reaper.Start, spec, &confine.Confinement{Isolation: i})
+		theirs.Close()
+		text, readErr := io.ReadAll(out)
+		out.Close()
+		if err != nil || readErr != nil {
+			t.Errorf("%s: no directory above: %v, %v", dir, err, readErr)
+			continue
+		}
+		<-p.Done()
+		if want := "/\n"; dir != link && dir != link+"/tmp" && string(text) != want {
+			t.Errorf("%s: the nearest directory is %q, want %q", dir, text, want)
 		}
 	}
 }

@@ -336,8 +336,8 @@ func (r *Runner) noteOOM(out *api.ExecOutcome, session, own, sessionLimit, ownLi
 	}
 	kill := limits.LastOOM(r.cfg.SessionID)
 	kill.LimitBytes = sessionLimit
-	if own > 0 && ownLimit > 0 {
-		kill.LimitBytes = min(ownLimit, max(sessionLimit, ownLimit))
+	if own > 0 && ownLimit > 0 && (sessionLimit <= 0 || ownLimit < sessionLimit) {
+		kill.LimitBytes = ownLimit
 	}
 	out.OOMKilled, out.OOM = true, &kill
 }

@@ -164,6 +164,8 @@ func writeUsage(p *metrics.Page, stream api.Stream, err error) {
 		{"trl_session_cpu_seconds_total", "counter", "Processor time of the session.", func(u api.SessionUsage) float64 { return float64(u.UserMS+u.SystemMS) / 1000 }},
 		{"trl_session_memory_bytes", "gauge", "Memory of the session's processes.", func(u api.SessionUsage) float64 { return float64(u.MemoryBytes) }},
 		{"trl_session_processes", "gauge", "Processes of the session.", func(u api.SessionUsage) float64 { return float64(u.Processes) }},
+		{"trl_session_disk_read_bytes", "gauge", "Bytes that the session's living processes read from disks.", func(u api.SessionUsage) float64 { return float64(u.ReadBytes) }},
+		{"trl_session_disk_written_bytes", "gauge", "Bytes that the session's living processes wrote to disks.", func(u api.SessionUsage) float64 { return float64(u.WrittenBytes) }},
 		{"trl_session_throttled_seconds_total", "counter", "Time for which the limit cpus stopped the session's processes.", func(u api.SessionUsage) float64 { return float64(u.ThrottledMS) / 1000 }},
 		{"trl_session_forks_refused_total", "counter", "Processes that the limit pids refused.", func(u api.SessionUsage) float64 { return float64(u.ForksRefused) }},
 		{"trl_session_oom_kills_total", "counter", "Processes that the kernel killed because of a memory limit.", func(u api.SessionUsage) float64 { return float64(u.OOMKills) }},

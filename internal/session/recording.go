@@ -63,6 +63,9 @@ func (s *Session) Recording(ctx context.Context, p api.SessionRecordingParams) (
 		data, total, err = s.readLive(ctx, p.Offset, limit)
 	}
 	if errors.Is(err, errRunnerGone) {
+		if inPlace && s.isLeft() {
+			return api.SessionRecordingResult{}, s.endedError() // the next daemon has the rest
+		}
 		info = s.Info()
 		data, total, err = s.registry.recordings.read(s.id, p.Offset, limit, 0)
 	}
@@ -143,7 +146,7 @@ func (rs *recordings) read(id string, offset, limit, atLeast int64) (data []byte
 
 func (s *Session) recordingError(err error) error {
 	var known *api.Error
-	if errors.As(err, &known) {
+	if errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return api.Errorf(api.CodeRuntimeUnavailable, "session %q: its recording: %s", s.Label(), err)

@@ -91,6 +91,8 @@ var (
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
+	used := time.Now()
+	_ = os.Chtimes(dir, used, used) // old directories are removed
 	file, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
 	list, err := json.Marshal(map[string]map[string]string{"Replace": {original: file}})
 	if err != nil {

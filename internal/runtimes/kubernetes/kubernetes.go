@@ -59,6 +59,13 @@ func (d *Driver) Check(ctx context.Context, t session.Target) api.RuntimeCheckRe
 		return r
 	}
 	r.Reachable, r.LatencyMS, r.Engine = true, float64(time.Since(started).Microseconds())/1000, "kubernetes "+a.Version
+	if t.Kind == api.PlaceKubernetes && t.Options.PodTemplate == "" && t.Options.ClaimPool == "" { // what TRL sets
+		r.Enforced = append(r.Enforced, "no-new-privileges", "seccomp")
+		if len(t.Options.Capabilities) == 0 {
+			r.Enforced = append(r.Enforced, "no-capabilities")
+		}
+		slices.Sort(r.Enforced)
+	}
 	if t.Kind == api.PlacePod {
 		a, err := d.helper.ask(ctx, op.Request{Op: op.Find, Cluster: t.Options.Context, Options: t.Options}, nil)
 		if err != nil {

@@ -399,9 +399,12 @@ export interface SystemLogParams {
    * setting log_level decides which records there are.
    */
   level?: string;
-  /** The most earlier records to begin with. Absent: 200; at most 1000. */
+  /** The most earlier records to begin with, if there is no after_seq. Absent: 200; at most 1000. */
   limit?: number;
-  /** The number of the last record that the reader has. The earlier records then begin after it. */
+  /**
+   * The number of the last record that the reader has. The stream then begins with all kept records
+   * after it.
+   */
   after_seq?: number;
   /** Ends the stream after the earlier records. */
   no_follow?: boolean;
@@ -1913,8 +1916,8 @@ export interface SystemInfoResult {
 }
 
 /**
- * One setting of the daemon. A value that may hold a secret is cut: of on_request_url the host
- * stays, of on_request_command the program.
+ * One setting of the daemon. A value that may hold a secret is cut: of on_request_url and
+ * trace_endpoint the host stays, of on_request_command the program, and of ssh_options nothing.
  */
 export interface Setting {
   /** such as max_sessions */
@@ -1970,8 +1973,9 @@ export interface StreamStart {
   /** The dialogue, for dialogue.events. */
   dialogue_id?: string;
   /**
-   * The number of the last event before the stream, for event.subscribe. A subscriber that
-   * reconnects before it has seen an event passes it as after_seq.
+   * The number of the last event before the stream, for event.subscribe, system.log and
+   * audit.subscribe. A subscriber that reconnects before it has seen an event passes it as
+   * after_seq.
    */
   seq?: number;
 }
@@ -2147,7 +2151,7 @@ export interface RuntimeCheckResult {
   runtime: string;
   /** kind of the place */
   kind: PlaceKind;
-  /** true if sessions can be created there */
+  /** true if the place answered, so sessions can probably be created there */
   reachable: boolean;
   /** Says why the place cannot be reached, and what to do. */
   why?: string;
@@ -2722,7 +2726,10 @@ export interface RecordingDeleteResult {
   bytes: number;
 }
 
-/** The resources that a command and the children it waited for consumed. */
+/**
+ * The resources that a command and the children it waited for consumed. With limits in a cgroup,
+ * it includes the other processes of the command.
+ */
 export interface Usage {
   /** CPU time in user mode */
   user_ms: number;
@@ -2735,7 +2742,8 @@ export interface Usage {
   max_rss_bytes: number;
   /**
    * The most memory that all processes of the command had together, and the shell with them; 0 if
-   * neither the command nor its session has a memory limit.
+   * neither the command nor its session has a memory limit, or if the session had more before and
+   * the kernel cannot begin anew.
    */
   memory_peak_bytes?: number;
   /** The time for which the limit cpus stopped the command's processes. */

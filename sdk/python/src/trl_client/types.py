@@ -463,10 +463,12 @@ class SystemLogParams(TypedDict, total=False):
     """
 
     limit: int
-    """The most earlier records to begin with. Absent: 200; at most 1000."""
+    """The most earlier records to begin with, if there is no after_seq. Absent: 200; at most 1000."""
 
     after_seq: int
-    """The number of the last record that the reader has. The earlier records then begin after it."""
+    """The number of the last record that the reader has. The stream then begins with all kept
+    records after it.
+    """
 
     no_follow: bool
     """Ends the stream after the earlier records."""
@@ -2709,8 +2711,9 @@ class SystemInfoResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One setting of the daemon. A value that may hold a secret is cut: of on_request_url the host
-    stays, of on_request_command the program.
+    """One setting of the daemon. A value that may hold a secret is cut: of on_request_url and
+    trace_endpoint the host stays, of on_request_command the program, and of ssh_options
+    nothing.
     """
 
     key: str = ""
@@ -2829,8 +2832,9 @@ class StreamStart:
     """The dialogue, for dialogue.events."""
 
     seq: int = 0
-    """The number of the last event before the stream, for event.subscribe. A subscriber that
-    reconnects before it has seen an event passes it as after_seq.
+    """The number of the last event before the stream, for event.subscribe, system.log and
+    audit.subscribe. A subscriber that reconnects before it has seen an event passes it as
+    after_seq.
     """
 
     @classmethod
@@ -3221,7 +3225,7 @@ class RuntimeCheckResult:
     """kind of the place"""
 
     reachable: bool = False
-    """true if sessions can be created there"""
+    """true if the place answered, so sessions can probably be created there"""
 
     why: str = ""
     """Says why the place cannot be reached, and what to do."""
@@ -4499,7 +4503,9 @@ class RecordingDeleteResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """The resources that a command and the children it waited for consumed."""
+    """The resources that a command and the children it waited for consumed. With limits in a
+    cgroup, it includes the other processes of the command.
+    """
 
     user_ms: int = 0
     """CPU time in user mode"""
@@ -4514,7 +4520,8 @@ class Usage:
 
     memory_peak_bytes: int = 0
     """The most memory that all processes of the command had together, and the shell with them; 0
-    if neither the command nor its session has a memory limit.
+    if neither the command nor its session has a memory limit, or if the session had more before
+    and the kernel cannot begin anew.
     """
 
     throttled_ms: int = 0
