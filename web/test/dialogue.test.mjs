@@ -1,6 +1,6 @@
 // Dialogues in the page, with the real daemon and the program that stands for an agent.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { browser, cutter, Daemon, fakeAgent, freePort, gives, line, missing, page, root, says, until, use } from './harness.mjs';
@@ -9,6 +9,9 @@ let d, b;
 before(async () => {
   if (missing) return;
   d = await Daemon.start();
+  writeFileSync(d.env.TRL_CONFIG, '[isolation.quiet]\nnetwork = "none"\nfiles = "workspace"\n');
+  await d.kill();
+  await d.run();
   b = await browser();
 });
 after(async () => {
@@ -56,6 +59,51 @@ test('a dialogue is started in the page, answers, and is the same in the list', 
   assert.deepEqual(got.policy.rules, [{ tool: 'Bash', pattern: 'git *', action: 'allow' }, { tool: 'Read', pattern: '*.env', action: 'deny' }]);
   await p.click('nav a:has-text("Dialogues")');
   await until('the list shows it', async () => (await p.textContent('.grid')).includes('first') && (await p.textContent('.grid')).includes('idle'));
+  await end(p, got.dialogue_id);
+});
+
+test('a dialogue and a session are started with an isolation, and say so', { skip: missing }, async () => {
+  // The agent is where it may be read: below the directory of the dialogue.
+  const dir = join(d.dir, 'isolated');
+  mkdirSync(dir);
+  copyFileSync(fakeAgent(), join(dir, 'agent'));
+  const missed = d.call('system.info', { enforcement: true }).enforcement.isolation.not_enforced;
+  const p = await page(b, d);
+  await p.goto(d.base + '/#/d');
+  await p.click('text=New dialogue…');
+  await p.fill('dialog textarea >> nth=0', 'say hello');
+  await p.fill('dialog label:has-text("Directory") input', dir);
+  await p.fill('dialog label:has-text("Name") input', 'kept');
+  const isolation = 'dialog label:has-text("Isolation") select';
+  await p.waitForSelector(isolation + ' option[value=quiet]', { state: 'attached' });
+  assert.deepEqual(await p.$$eval(isolation + ' option', (l) => l.map((e) => e.value)), ['', 'workspace', 'read-only', 'quiet']);
+  await p.selectOption(isolation, 'workspace');
+  await p.click('dialog summary');
+  await p.fill('dialog label:has-text("Program") input', join(dir, 'agent'));
+  await p.click('dialog button[type=submit]');
+  if (missed.length > 0) { // where it cannot be enforced, nothing starts, and the form says why
+    await p.waitForSelector('dialog [role=alert]');
+    assert.equal(d.call('dialogue.list').dialogues.filter((x) => x.name === 'kept').length, 0);
+    await p.context().close();
+    return;
+  }
+  await p.waitForSelector('.turn-line:has-text("Turn completed")');
+  const got = info('kept');
+  assert.equal(d.call('session.info', { session_id: got.session_id }).isolation.profile, 'workspace');
+  await p.click('button[aria-label=More]');
+  await p.click('[role=menuitem]:has-text("Its session")');
+  await until('the session says so', async () => (await p.textContent('.facts')).includes('workspace: files workspace, network all, processes own'));
+  await p.goto(d.base + '/#/');
+  await p.click('text=New…');
+  await p.fill('dialog label:has-text("Name") input', 'silent');
+  await p.fill('dialog label:has-text("Directory") input', dir);
+  await p.waitForSelector(isolation + ' option[value=quiet]', { state: 'attached' });
+  await p.selectOption(isolation, 'quiet');
+  await p.click('dialog button[type=submit]');
+  await p.waitForSelector('h1:text("silent")');
+  const { profile, files, network } = d.call('session.info', { session_id: 'silent' }).isolation;
+  assert.deepEqual([profile, files, network], ['quiet', 'workspace', 'none']);
+  d.call('session.destroy', { session_id: 'silent', force: true });
   await end(p, got.dialogue_id);
 });
 

@@ -8,7 +8,7 @@ import { ago, askFirst, attempt, Empty, Modal, plain, StateMark, Virtual } from 
 import { coarse } from '../ui/prefs.js';
 import { go, href, route, setQuery } from '../ui/route.js';
 import { tokens } from './items.js';
-import { wordsOf } from './sessions.js';
+import { IsolationField, wordsOf } from './sessions.js';
 
 export const starting = signal(false);
 
@@ -152,7 +152,7 @@ export function rulesText(rules: { action: string; tool: string; pattern?: strin
   return rules.map((r) => `${r.action} ${r.tool}${r.pattern ? `(${r.pattern})` : ''}`).join('\n');
 }
 
-const empty = { agent: 'claude', argv: '', name: '', model: '', permission_mode: '', working_dir: '', runtime: '', tags: '', prompt: '', rules: '', deny: '' };
+const empty = { agent: 'claude', argv: '', name: '', model: '', permission_mode: '', working_dir: '', runtime: '', isolate: '', tags: '', prompt: '', rules: '', deny: '' };
 const programs: Record<string, string> = { claude: 'claude', codex: 'codex', acp: 'gemini --acp' };
 
 export function NewDialogue() {
@@ -179,7 +179,7 @@ export function NewDialogue() {
       const rules = rulesOf(f.rules);
       const d = await control.call<DialogueInfo>('dialogue.create', {
         agent: f.agent, ...(f.argv.trim() ? { argv: wordsOf(f.argv) } : {}), ...(f.name ? { name: f.name } : {}), ...(f.model ? { model: f.model } : {}), ...(f.permission_mode ? { permission_mode: f.permission_mode } : {}),
-        ...(f.working_dir ? { working_dir: f.working_dir } : {}), ...(f.runtime ? { runtime: f.runtime } : {}), ...(f.tags ? { tags: f.tags.split(/[\s,]+/).filter(Boolean) } : {}), ...(f.prompt.trim() ? { prompt: f.prompt } : {}),
+        ...(f.working_dir ? { working_dir: f.working_dir } : {}), ...(f.runtime ? { runtime: f.runtime } : {}), ...(f.isolate ? { isolation: { profile: f.isolate } } : {}), ...(f.tags ? { tags: f.tags.split(/[\s,]+/).filter(Boolean) } : {}), ...(f.prompt.trim() ? { prompt: f.prompt } : {}),
         ...(rules.length || f.deny ? { policy: { rules, ...(Number(f.deny) > 0 ? { deny_after_s: Number(f.deny) * 60 } : {}) } } : {}),
       });
       learnDialogue(d);
@@ -204,6 +204,7 @@ export function NewDialogue() {
         {f.agent === 'acp' && field('argv', 'Program', programs[f.agent]!)}
         {field('runtime', 'Where', 'host, docker:alpine, ssh:build, trl:grpcs://box:7331')}
         <datalist id="talk-places">{places.map((p) => <option key={p} value={p} />)}</datalist>
+        <IsolationField value={f.isolate} set={set('isolate')} />
         {field('name', 'Name', 'optional')}
         <details>
           <summary>Model, rules and more</summary>

@@ -108,11 +108,13 @@ function Info({ id, version }: { id: string; version: SessionInfo }) {
   const [d, setD] = useState<SessionDetails>();
   useEffect(() => void control.call<SessionDetails>('session.info', { session_id: id }).then(setD, () => undefined), [id, version]);
   if (!d) return <Empty><p>Loading…</p></Empty>;
+  const i = d.isolation;
   const facts: [string, string][] = [
     ['id', d.session_id], ['kind', d.kind], ['where', d.runtime], ['shell', d.shell], ['directory', d.working_dir], ['command', (d.command ?? []).join(' ')],
     ['created', new Date(d.created_at).toLocaleString()], ['last activity', new Date(d.last_activity).toLocaleString()], ['commands', String(d.command_count)],
     ['output kept', bytes(d.output_bytes)], ['tags', d.tags.join(', ')], ['variables', d.env_keys.join(', ')], ['ends', d.ends_in_s !== undefined ? `in ${duration(d.ends_in_s * 1000)}: ${d.ends_why ?? ''}` : ''],
     ['cause of the end', d.cause ?? ''], ['recording', d.terminal?.recording?.path ?? ''], ['killing is sure by', d.enforcement],
+    ['isolation', i ? `${i.profile ? i.profile + ': ' : ''}files ${i.files}, network ${i.network}, processes ${i.processes}` : ''], ['not enforced', (i?.not_enforced ?? []).map((a) => `${a.aspect}: ${a.reason}`).join('; ')],
   ];
   return (
     <div class="scroll">

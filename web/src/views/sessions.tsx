@@ -1,10 +1,10 @@
 // The list of sessions.
-import { computed, signal } from '@preact/signals';
+import { computed, signal, useComputed } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { RuntimeListResult, SessionInfo } from '../../../sdk/typescript/src/types.js';
+import type { RuntimeListResult, SessionInfo, SessionUsage, SystemSettingsResult } from '../../../sdk/typescript/src/types.js';
 import { sessionLabel } from '../net/dialogues.js';
-import { control, learn, loaded, mayWrite, sessions } from '../net/sessions.js';
-import { ago, askFirst, attempt, Empty, Modal, plain, StateMark, Virtual } from '../ui/parts.js';
+import { control, epoch, learn, loaded, mayWrite, sessionCount, sessions } from '../net/sessions.js';
+import { ago, askFirst, attempt, bytes, Empty, Modal, plain, StateMark, Virtual } from '../ui/parts.js';
 import { coarse } from '../ui/prefs.js';
 import { go, href, route, setQuery } from '../ui/route.js';
 
@@ -62,6 +62,39 @@ export function rename(s: SessionInfo): void {
   });
 }
 
+/** What the live sessions use, by id, as it was measured last. */
+const usage = signal<ReadonlyMap<string, SessionUsage>>(new Map());
+
+/** Measures while the list can be seen; nothing is measured for a page that is hidden or shows something else. */
+function useUsage(): void {
+  const [hidden, setHidden] = useState(document.hidden);
+  const connection = epoch.value; // as drawn: an effect runs later, when there may be another already
+  useEffect(() => {
+    const look = () => setHidden(document.hidden);
+    document.addEventListener('visibilitychange', look);
+    return () => { document.removeEventListener('visibilitychange', look); usage.value = new Map(); };
+  }, []);
+  useEffect(() => {
+    if (hidden || connection === 0) return;
+    let stream = '';
+    let over = false;
+    // A long list is measured less often: every measurement has all live sessions.
+    control.stream('usage.subscribe', { interval_s: Math.min(60, Math.max(5, sessionCount.peek() / 100)) }, (p) => {
+      if (p.sessions && !over) usage.value = new Map(p.sessions.map((u) => [u.session_id, u]));
+    }).then((s) => { stream = s.stream_id; if (over) control.end(stream); }, () => undefined);
+    return () => { over = true; if (stream) control.end(stream); };
+  }, [hidden, connection]);
+}
+
+/** What one session uses. A measurement changes this text alone; neither the row nor the list is drawn again. */
+function Use({ id }: { id: string }) {
+  const text = useComputed(() => {
+    const u = usage.value.get(id);
+    return u ? (u.cpu_percent === undefined ? '' : `${Math.round(u.cpu_percent)} % · `) + bytes(u.memory_bytes) : '';
+  });
+  return <>{text}</>;
+}
+
 const HEIGHT = coarse ? 56 : 40;
 
 export function SessionsPage() {
@@ -89,6 +122,7 @@ export function SessionsPage() {
     run[e.key]!();
   };
   useEffect(() => box.current?.focus({ preventScroll: true }), [loaded.value && sorted.value.length > 0]);
+  useUsage();
 
   if (!loaded.value) return <Empty><p>Loading…</p></Empty>;
   return (
@@ -109,8 +143,8 @@ export function SessionsPage() {
       ) : list.length === 0 ? (
         <Empty><p>0 of {sorted.value.length} sessions match.</p><p><button onClick={() => setQuery('q', '')}>Clear the filter</button></p></Empty>
       ) : (
-        <Virtual count={list.length} height={HEIGHT} class="grid" label="Sessions" role="grid" columns={7} box={(b) => (box.current = b)} keys={keys} active={list[index] ? 'row-' + list[index]!.session_id : undefined}
-          header={<div role="rowgroup" class="thead"><div role="row" aria-rowindex={1} class="tr">{['Name', 'Kind', 'State', 'What', 'Where', 'Last', 'Tags'].map((h) => <span key={h} role="columnheader">{h}</span>)}</div></div>}
+        <Virtual count={list.length} height={HEIGHT} class="grid runs" label="Sessions" role="grid" columns={8} box={(b) => (box.current = b)} keys={keys} active={list[index] ? 'row-' + list[index]!.session_id : undefined}
+          header={<div role="rowgroup" class="thead"><div role="row" aria-rowindex={1} class="tr">{['Name', 'Kind', 'State', 'What', 'Where', 'Use', 'Last', 'Tags'].map((h) => <span key={h} role="columnheader">{h}</span>)}</div></div>}
           row={(i, style) => {
             const s = list[i]!;
             return (
@@ -121,6 +155,7 @@ export function SessionsPage() {
                 <span role="gridcell"><StateMark state={s.reachable || s.state === 'terminated' ? s.state : 'unreachable'} /></span>
                 <span role="gridcell" class="clip mono">{plain(what(s))}</span>
                 <span role="gridcell" class="clip">{plain(s.runtime)}</span>
+                <span role="gridcell" class="use">{s.state !== 'terminated' && <Use id={s.session_id} />}</span>
                 <span role="gridcell">{ago(s.last_activity)}{s.terminal && s.terminal.viewers > 0 ? ` · ${s.terminal.viewers} look` : ''}</span>
                 <span role="gridcell" class="clip">{s.tags.map((t) => <span key={t} class="tag">{plain(t)}</span>)}</span>
               </div>
@@ -141,10 +176,25 @@ export function wordsOf(line: string): string[] {
   return out;
 }
 
+const builtin: [value: string, text: string][] = [['', 'none'], ['workspace', 'workspace: writes only below its directory'], ['read-only', 'read-only: writes only to a private /tmp']];
+
+/** The choice of what a new session may touch: one of the profiles that are built in, or of the configuration. */
+export function IsolationField({ value, set }: { value: string; set(e: { currentTarget: { value: string } }): void }) {
+  const [named, setNamed] = useState<string[]>([]);
+  useEffect(() => void control.call<SystemSettingsResult>('system.settings').then((r) => setNamed(r.settings.flatMap((s) => /^isolation\.(.+)\.\w+$/.exec(s.key)?.[1] ?? [])), () => undefined), []);
+  const more = [...new Set([...named, value])].filter((n) => !builtin.some(([v]) => v === n));
+  return (
+    <label class="field"><span>Isolation</span><select value={value} onChange={set}>
+      {builtin.map(([v, t]) => <option key={v} value={v} selected={v === value}>{t}</option>)}
+      {more.map((n) => <option key={n} value={n} selected={n === value}>{plain(n)}</option>)}
+    </select></label>
+  );
+}
+
 export function NewSession() {
   const kind = creating.value;
   const [places, setPlaces] = useState<string[]>(['host']);
-  const [f, setF] = useState({ name: '', command: '', working_dir: '', runtime: '', tags: '', record: false });
+  const [f, setF] = useState({ name: '', command: '', working_dir: '', runtime: '', isolate: '', tags: '', record: false });
   const [error, setError] = useState('');
   const [busy, setBusy] = useState(false);
   useEffect(() => {
@@ -164,7 +214,7 @@ export function NewSession() {
       const s = await control.call<SessionInfo>('session.create', {
         kind, prefer_shell: 'bash', ...(f.name ? { name: f.name } : {}), ...(f.working_dir ? { working_dir: f.working_dir } : {}), ...(f.runtime ? { runtime: f.runtime } : {}),
         ...(f.tags ? { tags: f.tags.split(/[\s,]+/).filter(Boolean) } : {}), ...(kind !== 'shell' && f.command ? { command: wordsOf(f.command) } : {}),
-        ...(kind === 'terminal' && f.record ? { record: true } : {}),
+        ...(f.isolate ? { isolation: { profile: f.isolate } } : {}), ...(kind === 'terminal' && f.record ? { record: true } : {}),
       });
       learn(s);
       close();
@@ -188,6 +238,7 @@ export function NewSession() {
         {field('working_dir', 'Directory', 'the home directory')}
         {field('runtime', 'Where', 'host, docker:alpine, ssh:build')}
         <datalist id="places">{places.map((p) => <option key={p} value={p} />)}</datalist>
+        <IsolationField value={f.isolate} set={(e) => setF({ ...f, isolate: e.currentTarget.value })} />
         {field('tags', 'Tags', 'ci nightly')}
         {kind === 'terminal' && <label class="check"><input type="checkbox" checked={f.record} onChange={(e) => setF({ ...f, record: e.currentTarget.checked })} /> Record it</label>}
         {error && <p class="bad wrap" role="alert">{error}</p>}
