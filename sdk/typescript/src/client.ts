@@ -141,10 +141,11 @@ export class Trl {
   }
 
   /**
-   * Calls a method with the names of the wire.
+   * Calls a method with the names of the wire. With `again` it is not the user who asks: a daemon
+   * that was stopped on purpose is not replaced.
    * @internal
    */
-  async request(untraced: WireRequest, signal?: AbortSignal): Promise<unknown> {
+  async request(untraced: WireRequest, signal?: AbortSignal, again = false): Promise<unknown> {
     const request = this.#traced(untraced);
     const begin = performance.now();
     const patience = new Patience(this.link, {});
@@ -153,7 +154,7 @@ export class Trl {
       signal?.throwIfAborted();
       const attempt = performance.now();
       try {
-        return this.#note(request, await this.#transport.call(stillToWait(request, begin), signal, isTied(request)));
+        return this.#note(request, await this.#transport.call(stillToWait(request, begin), signal, isTied(request), again));
       } catch (error) {
         if (!isUnavailable(error)) throw error;
         if (mayHaveBeenDone(error) && !isRepeatable(request)) throw error;
@@ -179,7 +180,7 @@ export class Trl {
   #ownAgain(): void {
     for (const session_id of this.#owned) {
       // An error means that the session has ended, or that the daemon cannot be reached again.
-      this.request({ method: "session.own", params: { session_id } }).catch(() => this.#owned.delete(session_id));
+      this.request({ method: "session.own", params: { session_id } }, undefined, true).catch(() => this.#owned.delete(session_id));
     }
   }
 

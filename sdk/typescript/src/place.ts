@@ -15,9 +15,14 @@ export function defaultSocket(): string {
   const login = `/run/user/${uid()}`;
   const info = look(() => lstatSync(login));
   if (info?.isDirectory() && info.uid === uid() && (info.mode & 0o022) === 0) paths.unshift(`${login}/trl/trl.sock`);
-  const holder = lockHolder(join(stateDir(), "lock"));
+  const holder = lockHolder()?.socket;
   const found = [...paths, ...(holder ? [holder] : [])].find((p) => look(() => statSync(p))?.isSocket());
   return found ?? paths[0]!;
+}
+
+/** Whether the last daemon of this user was stopped on purpose. One that crashed was not. */
+export function wasStopped(): boolean {
+  return lockHolder()?.stopping ?? false;
 }
 
 /** Throws for a socket of another user, which would receive commands and variables. Root is trusted. */
@@ -67,11 +72,13 @@ function usableHome(home: string): boolean {
   }
 }
 
-/** The socket that the holder of a state directory's lock wrote into it. */
-function lockHolder(path: string): string | undefined {
+/** What the last holder of the state directory's lock wrote into it: its state, and the socket, if it listens on one. */
+function lockHolder(): { stopping: boolean; socket: string | undefined } | undefined {
+  const path = join(stateDir(), "lock");
   try {
     if (lstatSync(path).uid !== uid()) return undefined;
-    return /^(?:running|stopping) \d+ (.+)$/m.exec(readFileSync(path, "utf8"))?.[1];
+    const [, word, socket] = /^(running|stopping) \d+(?: (.+))?$/m.exec(readFileSync(path, "utf8")) ?? [];
+    return word === undefined ? undefined : { stopping: word === "stopping", socket };
   } catch {
     return undefined;
   }

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { createConnection, type Socket } from "node:net";
 import { LineConnection } from "./connection.js";
 import { ConnectionLostError, reason } from "./errors.js";
-import { checkSocket } from "./place.js";
+import { checkSocket, wasStopped } from "./place.js";
 import { onAbort, type Pushes, type Transport, type WireRequest } from "./transport.js";
 
 /** How long a daemon on stdio may take to end its sessions before it is killed. */
@@ -21,18 +21,19 @@ export class SocketTransport implements Transport {
   #starting: Promise<string> | undefined;
   #shared: LineConnection | undefined;
   #dialing: Promise<LineConnection> | undefined; // of #shared
+  #dialsAgain = false; // whether #dialing continues what was asked before
   #own = new Set<LineConnection>();
   #closed = false;
 
-  /** With `start`, it starts a daemon if none listens. */
+  /** With `start`, it starts a daemon if none listens; but after `trl stop` only for a new request. */
   constructor(path: string, start = false) {
     this.#path = path;
     this.#start = start;
   }
 
-  async call(request: WireRequest, signal: AbortSignal | undefined, tied: boolean): Promise<unknown> {
-    if (!tied || !signal) return (await this.#share()).call(request, signal);
-    const connection = await this.#dialOwn(signal);
+  async call(request: WireRequest, signal: AbortSignal | undefined, tied: boolean, again = false): Promise<unknown> {
+    if (!tied || !signal) return (await this.#share(again)).call(request, signal);
+    const connection = await this.#dialOwn(signal, again);
     try {
       return await connection.call(request, signal);
     } finally {
@@ -40,8 +41,8 @@ export class SocketTransport implements Transport {
     }
   }
 
-  async open(request: WireRequest, signal: AbortSignal | undefined): Promise<Pushes> {
-    const connection = await this.#dialOwn(signal);
+  async open(request: WireRequest, signal: AbortSignal | undefined, again = false): Promise<Pushes> {
+    const connection = await this.#dialOwn(signal, again);
     try {
       return await connection.open(request, signal, () => this.#giveUp(connection));
     } catch (error) {
@@ -57,23 +58,27 @@ export class SocketTransport implements Transport {
   }
 
   /** The connection of all calls, a new one if it was lost. */
-  async #share(): Promise<LineConnection> {
+  async #share(again: boolean): Promise<LineConnection> {
+    while (this.#dialing && this.#dialsAgain && !again) await this.#dialing.catch(() => undefined); // it may not start a daemon
     if (this.#shared && !this.#shared.isLost) return this.#shared;
-    this.#dialing ??= this.#dialShared().finally(() => (this.#dialing = undefined));
-    return (this.#shared = await this.#dialing);
+    if (!this.#dialing) {
+      this.#dialsAgain = again;
+      this.#dialing = this.#dialShared(again).finally(() => (this.#dialing = undefined));
+    }
+    return this.#dialing;
   }
 
-  async #dialShared(): Promise<LineConnection> {
-    const connection = await this.#dial();
+  async #dialShared(again: boolean): Promise<LineConnection> {
+    const connection = (this.#shared = await this.#dial(undefined, again));
     connection.onLost = () => {
       if (!this.#closed) this.onLost?.();
     };
     return connection;
   }
 
-  async #dialOwn(signal: AbortSignal | undefined): Promise<LineConnection> {
+  async #dialOwn(signal: AbortSignal | undefined, again: boolean): Promise<LineConnection> {
     signal?.throwIfAborted();
-    const connection = await this.#dial(signal);
+    const connection = await this.#dial(signal, again);
     this.#own.add(connection);
     return connection;
   }
@@ -83,11 +88,11 @@ export class SocketTransport implements Transport {
     connection.lose("closed by this side");
   }
 
-  async #dial(signal?: AbortSignal): Promise<LineConnection> {
+  async #dial(signal: AbortSignal | undefined, again: boolean): Promise<LineConnection> {
     try {
       return await this.#connect(signal);
     } catch (error) {
-      if (!this.#start || this.#closed || !isAbsent(error)) throw error;
+      if (!this.#start || this.#closed || !isAbsent(error) || (again && wasStopped())) throw error;
     }
     this.#starting ??= startDaemon(this.#path).finally(() => (this.#starting = undefined));
     this.#path = await this.#starting;

@@ -167,7 +167,7 @@ export abstract class PushStream<T> implements AsyncIterable<T> {
     if (this.#over) throw new TrlError("CONFLICT", "stream: is closed");
     if (!this.#opening) {
       if (this.#start) this.#request = this.resume(this.#start, this.#request);
-      this.#opening = this.#link.transport.open(this.#request, this.#signal);
+      this.#opening = this.#link.transport.open(this.#request, this.#signal, this.#start !== undefined);
     }
     try {
       const pushes = await this.#opening;

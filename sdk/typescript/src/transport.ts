@@ -33,11 +33,12 @@ export interface Transport {
   onLost?: (() => void) | undefined;
   /**
    * Sends a request and waits for the data of its answer. With `tied`, aborting the signal
-   * also tells the daemon that the caller no longer waits.
+   * also tells the daemon that the caller no longer waits. With `again` it continues what was
+   * asked before: it starts no daemon if the last one was stopped on purpose.
    */
-  call(request: WireRequest, signal: AbortSignal | undefined, tied: boolean): Promise<unknown>;
-  /** Opens a stream. The signal ends it at any time. */
-  open(request: WireRequest, signal: AbortSignal | undefined): Promise<Pushes>;
+  call(request: WireRequest, signal: AbortSignal | undefined, tied: boolean, again?: boolean): Promise<unknown>;
+  /** Opens a stream, with `again` as in `call`. The signal ends it at any time. */
+  open(request: WireRequest, signal: AbortSignal | undefined, again?: boolean): Promise<Pushes>;
   close(): Promise<void>;
 }
 

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
+import { promisify } from "node:util";
 import {
   CommandFailedError,
   connect,
@@ -13,7 +14,7 @@ import {
   ShellNotFoundError,
   TrlError,
 } from "@trl-dev/trl";
-import { binary, Daemon } from "./daemon.js";
+import { binary, Daemon, eventually } from "./daemon.js";
 
 /** Makes this process one of a user whose daemon does not run. Tests of a file run one after the other. */
 function nobody(t: TestContext): string {
@@ -53,6 +54,36 @@ test("a daemon is started when none runs", async (t) => {
   process.kill(pid, "SIGKILL");
   assert.notEqual((await a.call("system.info")).pid, pid, "one that was killed is started again");
   await Promise.all([a.close(), b.close()]);
+});
+
+test("only a new call replaces a daemon that was stopped", async (t) => {
+  nobody(t);
+  const runs = async () => {
+    const other = await connect({ start: false }).catch(() => undefined);
+    await other?.close();
+    return other !== undefined;
+  };
+  await using trl = await connect();
+  await trl.session({ ephemeral: true });
+  const events = trl.events({ afterSeq: 0 });
+  await events.next();
+  const reading = (async () => {
+    for await (const _ of events);
+  })().catch(() => undefined);
+  const { pid } = await trl.call("system.info");
+
+  await promisify(execFile)(binary, ["stop"]);
+  for (let i = 0; i < 30; i++) {
+    assert.equal(await runs(), false, "neither the stream nor the ephemeral session starts one");
+    await new Promise((wake) => setTimeout(wake, 100));
+  }
+  const next = await trl.call("system.info");
+  assert.notEqual(next.pid, pid);
+
+  process.kill(next.pid, "SIGKILL");
+  await eventually(runs); // the stream has started one again
+  events.close();
+  await reading;
 });
 
 test("what cannot be started says why", async (t) => {
