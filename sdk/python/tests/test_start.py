@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import trl_client as trl
-from conftest import Daemon, binary
+from conftest import PATIENCE, Daemon, binary, until
 
 
 @pytest.fixture
@@ -59,6 +62,58 @@ def test_a_daemon_that_was_killed_is_started_again(nobody: Path) -> None:
         os.kill(pid, 9)
         assert t.info().pid != pid
         assert s.run("echo $x").stdout == "kept\n"
+
+
+def runs() -> bool:
+    try:
+        trl.connect(start=False).close()
+    except trl.ConnectionLost:
+        return False
+    return True
+
+
+def stays_stopped() -> None:
+    subprocess.run([binary(), "stop"], check=True)
+    for _ in range(30):
+        assert not runs()
+        time.sleep(0.1)
+
+
+def test_only_a_new_call_replaces_a_daemon_that_was_stopped(nobody: Path) -> None:
+    with trl.connect() as t, t.events(after_seq=0) as events:
+        t.session(ephemeral=True)
+        next(events)
+        thread = threading.Thread(target=lambda: list(events))
+        thread.start()
+        pid = t.info().pid
+        stays_stopped()
+        then = t.info().pid
+        assert then != pid
+        os.kill(then, signal.SIGKILL)
+        until(runs, "the stream starts one after a crash")
+        events.close()
+        thread.join(PATIENCE)
+
+
+def test_only_a_new_call_replaces_a_daemon_that_was_stopped_aio(nobody: Path) -> None:
+    async def read(events: trl.aio.Stream) -> None:
+        async for _ in events:
+            pass
+
+    async def main() -> None:
+        async with trl.aio.connect() as t, t.events(after_seq=0) as events:
+            await t.session(ephemeral=True)
+            await events.__anext__()
+            reading = asyncio.create_task(read(events))
+            pid = (await t.info()).pid
+            await asyncio.to_thread(stays_stopped)
+            then = (await t.info()).pid
+            assert then != pid
+            os.kill(then, signal.SIGKILL)
+            await asyncio.to_thread(until, runs, "the stream starts one after a crash")
+            reading.cancel()
+
+    asyncio.run(main())
 
 
 def test_what_cannot_be_started_says_why(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:

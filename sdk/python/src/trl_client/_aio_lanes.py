@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ._lanes import EXIT_PATIENCE_S
 from ._mux import Channel, Item, Mux
-from ._place import check_peer, check_socket
+from ._place import check_peer, check_socket, was_stopped
 from ._resume import Backoff, gone
 from ._start import absent, start_daemon
 from ._target import (
@@ -89,12 +89,15 @@ class SocketLane:
             pass  # the lane is closed in any case
 
 
-async def dial_unix(target: UnixTarget) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to a socket; start a daemon if none listens and the target allows it."""
+async def dial_unix(target: UnixTarget, again: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a socket; start a daemon if none listens and the target allows it.
+
+    A caller that continues what was asked before (again) starts none if the last one was stopped on purpose.
+    """
     try:
         return await connect_unix(target.path)
     except OSError as e:
-        if not target.start or not absent(e):
+        if not target.start or not absent(e) or again and was_stopped():
             raise
     target.path = await asyncio.to_thread(start_daemon, target.path)
     return await connect_unix(target.path)
@@ -112,11 +115,11 @@ async def connect_unix(path: str) -> tuple[asyncio.StreamReader, asyncio.StreamW
     return reader, writer
 
 
-async def dial(target: UnixTarget | HttpTarget) -> SocketLane:
-    """Connect to a daemon that listens."""
+async def dial(target: UnixTarget | HttpTarget, again: bool) -> SocketLane:
+    """Connect to a daemon that listens, with again as in dial_unix."""
     try:
         if isinstance(target, UnixTarget):
-            reader, writer = await dial_unix(target)
+            reader, writer = await dial_unix(target, again)
             return SocketLane(reader, writer, target.wire(), http=False)
         connecting = asyncio.open_connection(target.host, target.port, ssl=target.tls, limit=CHUNK)
         reader, writer = await asyncio.wait_for(connecting, SILENCE_S)
@@ -229,10 +232,10 @@ class Dialer:
         self._lock = asyncio.Lock()
         self._process: StdioProcess | None = None  # guarded by _lock
 
-    async def dial(self) -> Lane:
-        """Make a lane. A program that has ended is started again."""
+    async def dial(self, again: bool) -> Lane:
+        """Make a lane, with again as in dial_unix. A program that has ended is started again."""
         if not isinstance(self._target, StdioTarget):
-            return await dial(self._target)
+            return await dial(self._target, again)
         async with self._lock:
             if self._process is not None and self._process.mux.lost():
                 await self._process.close()
@@ -283,11 +286,11 @@ class Pool:
                 self.give(self._bound.pop(data["session_id"]))
         return data
 
-    async def dial(self) -> Lane:
-        """Make a lane for one user."""
+    async def dial(self, again: bool = False) -> Lane:
+        """Make a lane for one user, with again as in dial_unix."""
         if self._closed:
             raise ConnectionLost("client: is closed")
-        lane = await self._dialer.dial()
+        lane = await self._dialer.dial(again)
         self._all.add(lane)
         await self._own_again()
         if self._closed:
@@ -306,7 +309,7 @@ class Pool:
         for session_id in unowned:
             lane = None
             try:
-                lane = await self._dialer.dial()
+                lane = await self._dialer.dial(again=True)
                 self._all.add(lane)
                 await answer_to(lane, "session.own", {"session_id": session_id})
             except TrlError as e:

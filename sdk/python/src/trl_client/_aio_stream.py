@@ -118,7 +118,7 @@ class Stream(AsyncIterator[StreamEvent]):
                 raise self._cursor.lost(cause) from cause
             await self._pool.pause(delay)
             try:
-                await self._attach(await self._pool.dial())
+                await self._attach(await self._pool.dial(again=self._cursor.opened))
                 return
             except TrlError as e:
                 cause = e

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ._mux import Channel, Item, Mux
-from ._place import check_peer, check_socket
+from ._place import check_peer, check_socket, was_stopped
 from ._resume import Backoff, gone
 from ._start import absent, start_daemon
 from ._target import (
@@ -97,12 +97,15 @@ class SocketLane:
         self._sock.close()
 
 
-def dial_unix(target: UnixTarget) -> socket.socket:
-    """Connect to a socket; start a daemon if none listens and the target allows it."""
+def dial_unix(target: UnixTarget, again: bool) -> socket.socket:
+    """Connect to a socket; start a daemon if none listens and the target allows it.
+
+    A caller that continues what was asked before (again) starts none if the last one was stopped on purpose.
+    """
     try:
         return connect_unix(target.path)
     except OSError as e:
-        if not target.start or not absent(e):
+        if not target.start or not absent(e) or again and was_stopped():
             raise
     target.path = start_daemon(target.path)
     return connect_unix(target.path)
@@ -121,11 +124,11 @@ def connect_unix(path: str) -> socket.socket:
     return sock
 
 
-def dial(target: UnixTarget | HttpTarget) -> SocketLane:
-    """Connect to a daemon that listens."""
+def dial(target: UnixTarget | HttpTarget, again: bool) -> SocketLane:
+    """Connect to a daemon that listens, with again as in dial_unix."""
     try:
         if isinstance(target, UnixTarget):
-            return SocketLane(dial_unix(target), target.wire(), http=False)
+            return SocketLane(dial_unix(target, again), target.wire(), http=False)
         sock = socket.create_connection((target.host, target.port), timeout=SILENCE_S)
         try:
             keep_alive(sock)
@@ -240,10 +243,10 @@ class Dialer:
         self._lock = threading.Lock()
         self._process: StdioProcess | None = None  # guarded by _lock
 
-    def dial(self) -> Lane:
-        """Make a lane. A program that has ended is started again."""
+    def dial(self, again: bool) -> Lane:
+        """Make a lane, with again as in dial_unix. A program that has ended is started again."""
         if not isinstance(self._target, StdioTarget):
-            return dial(self._target)
+            return dial(self._target, again)
         with self._lock:
             if self._process is not None and self._process.mux.lost():
                 self._process.close()
@@ -304,11 +307,11 @@ class Pool:
             self._unbind(data["session_id"])
         return data
 
-    def dial(self) -> Lane:
-        """Make a lane for one user."""
+    def dial(self, again: bool = False) -> Lane:
+        """Make a lane for one user, with again as in dial_unix."""
         if self._closed.is_set():
             raise ConnectionLost("client: is closed")
-        lane = self._dialer.dial()
+        lane = self._dialer.dial(again)
         self._own_again()
         return lane
 
@@ -393,7 +396,7 @@ class Pool:
         for session_id in unowned:
             lane = None
             try:
-                lane = self._dialer.dial()
+                lane = self._dialer.dial(again=True)
                 answer_to(lane, "session.own", {"session_id": session_id})
             except TrlError as e:
                 if lane is not None:

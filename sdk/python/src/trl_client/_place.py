@@ -34,10 +34,16 @@ def default_socket() -> str:
     if _owned_dir(login, uid):
         paths.insert(0, f"{login}/trl/trl.sock")
     first = paths[0]
-    holder = _holder(os.path.join(_state_dir(), "lock"))
+    _, holder = _holder()
     if holder:
         paths.append(holder)
     return next((path for path in paths if _is_socket(path)), first)
+
+
+def was_stopped() -> bool:
+    """Report whether the last daemon of this user was stopped on purpose. One that crashed was not."""
+    state, _ = _holder()
+    return state == "stopping"
 
 
 def check_owner(uid: int) -> None:
@@ -86,16 +92,18 @@ def _account_home() -> str:
         return ""
 
 
-def _holder(path: str) -> str:
-    """Return the socket that the holder of a state directory's lock wrote into it."""
+def _holder() -> tuple[str, str]:
+    """Return what the last holder of the state directory's lock wrote into it: its state and its socket, or ""."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as lock:
+        with open(os.path.join(_state_dir(), "lock"), encoding="utf-8", errors="surrogateescape") as lock:
             if os.fstat(lock.fileno()).st_uid != os.getuid():
-                return ""
+                return "", ""
             words = lock.readline().rstrip("\n").split(" ", 2)
     except OSError:
-        return ""
-    return words[2] if len(words) == 3 and words[0] in ("running", "stopping") else ""
+        return "", ""
+    if len(words) < 2 or words[0] not in ("running", "stopping"):
+        return "", ""
+    return words[0], words[2] if len(words) == 3 else ""
 
 
 def _owned_dir(path: str, uid: int) -> bool:

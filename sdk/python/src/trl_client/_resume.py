@@ -122,6 +122,8 @@ class Cursor:
         self.session_id: str = request.params.get("session_id", "")
         self.seq: int | None = request.params.get("after_seq")
         self.outcome: types.ExecOutcome | None = None
+        self.opened = False
+        """Whether the daemon has answered the request."""
         self.over = False
         """Whether the last push was taken."""
 
@@ -141,6 +143,7 @@ class Cursor:
     def started(self, data: Any) -> None:
         """Take the answer to the request."""
         start = self._first.decode(data)
+        self.opened = True
         self.exec_id = start.exec_id or self.exec_id
         self.session_id = start.session_id or self.session_id
         if self.seq is None:

@@ -142,7 +142,7 @@ class Stream(Iterator[StreamEvent]):
                 raise self._cursor.lost(cause) from cause
             self._pool.pause(delay)
             try:
-                self._attach(self._pool.dial())
+                self._attach(self._pool.dial(again=self._cursor.opened))
                 return
             except TrlError as e:
                 cause = e
