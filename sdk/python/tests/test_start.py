@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -80,11 +81,16 @@ def stays_stopped() -> None:
 
 
 def test_only_a_new_call_replaces_a_daemon_that_was_stopped(nobody: Path) -> None:
+    def wait(x: trl.Exec) -> None:
+        with contextlib.suppress(trl.RuntimeUnavailable):
+            x.wait()
+
     with trl.connect() as t, t.events(after_seq=0) as events:
-        t.session(ephemeral=True)
+        x = t.session(ephemeral=True).start("sleep 1000")
         next(events)
-        thread = threading.Thread(target=lambda: list(events))
-        thread.start()
+        threads = [threading.Thread(target=target) for target in (lambda: list(events), lambda: wait(x))]
+        for thread in threads:
+            thread.start()
         pid = t.info().pid
         stays_stopped()
         then = t.info().pid
@@ -92,7 +98,8 @@ def test_only_a_new_call_replaces_a_daemon_that_was_stopped(nobody: Path) -> Non
         os.kill(then, signal.SIGKILL)
         until(runs, "the stream starts one after a crash")
         events.close()
-        thread.join(PATIENCE)
+        for thread in threads:
+            thread.join(PATIENCE)
 
 
 def test_only_a_new_call_replaces_a_daemon_that_was_stopped_aio(nobody: Path) -> None:
@@ -100,13 +107,18 @@ def test_only_a_new_call_replaces_a_daemon_that_was_stopped_aio(nobody: Path) ->
         async for _ in events:
             pass
 
+    async def wait(x: trl.aio.Exec) -> None:
+        with contextlib.suppress(trl.RuntimeUnavailable):
+            await x.wait()
+
     async def main() -> None:
         async with trl.aio.connect() as t, t.events(after_seq=0) as events:
-            await t.session(ephemeral=True)
+            x = await (await t.session(ephemeral=True)).start("sleep 1000")
             await events.__anext__()
-            reading = asyncio.create_task(read(events))
+            reading, waiting = asyncio.create_task(read(events)), asyncio.create_task(wait(x))
             pid = (await t.info()).pid
             await asyncio.to_thread(stays_stopped)
+            await waiting
             then = (await t.info()).pid
             assert then != pid
             os.kill(then, signal.SIGKILL)

@@ -1,5 +1,5 @@
 import { Dialogue, type DialogueOptions } from "./dialogue.js";
-import { ConnectionLostError } from "./errors.js";
+import { ConnectionLostError, type TrlError } from "./errors.js";
 import { fromWire, toWire, type Camel } from "./names.js";
 import { isUnavailable, mayHaveBeenDone, Patience, type Link, type ReconnectOptions } from "./reconnect.js";
 import type { CallMethod, CallParams, CallResult, ExecResult } from "./results.js";
@@ -158,6 +158,7 @@ export class Trl {
       } catch (error) {
         if (!isUnavailable(error)) throw error;
         if (mayHaveBeenDone(error) && !isRepeatable(request)) throw error;
+        if (isOver(request, error)) throw error;
         await patience.pause(error, signal, performance.now() - attempt);
       }
     }
@@ -221,6 +222,11 @@ function isRepeatable({ method, params }: WireRequest): boolean {
       return String(params["dialogue_id"]).startsWith("d-") && params["forget"] !== true;
   }
   return readMethods.includes(method as Method);
+}
+
+/** Whether there is nothing left to wait for: the daemon was stopped, and has ended its sessions. */
+function isOver({ method }: WireRequest, error: TrlError): boolean {
+  return ["exec.run", "exec.start", "exec.wait", "session.wait"].includes(method) && error.details["sessions"] === "ended";
 }
 
 /** Whether the command must end when its caller gives up waiting. */

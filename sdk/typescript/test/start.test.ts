@@ -64,7 +64,8 @@ test("only a new call replaces a daemon that was stopped", async (t) => {
     return other !== undefined;
   };
   await using trl = await connect();
-  await trl.session({ ephemeral: true });
+  const session = await trl.session({ ephemeral: true });
+  const waiting = (await session.start("sleep 1000")).wait().catch((error: unknown) => error);
   const events = trl.events({ afterSeq: 0 });
   await events.next();
   const reading = (async () => {
@@ -74,9 +75,10 @@ test("only a new call replaces a daemon that was stopped", async (t) => {
 
   await promisify(execFile)(binary, ["stop"]);
   for (let i = 0; i < 30; i++) {
-    assert.equal(await runs(), false, "neither the stream nor the ephemeral session starts one");
+    assert.equal(await runs(), false, "neither the stream, the wait nor the ephemeral session starts one");
     await new Promise((wake) => setTimeout(wake, 100));
   }
+  await waiting;
   const next = await trl.call("system.info");
   assert.notEqual(next.pid, pid);
 

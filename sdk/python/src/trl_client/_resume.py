@@ -27,6 +27,9 @@ STARTING = "starting"
 STOPPING = "stopping"
 """The reasons of a daemon that is starting or stopping; the code of the error is RUNTIME_UNAVAILABLE."""
 
+LASTING = ("exec.run", "exec.start", "exec.wait", "session.wait")
+"""The calls that cannot succeed any more once the daemon has ended its sessions."""
+
 
 class Backoff:
     """The pauses between attempts to reach a daemon: short at first, and bounded in total."""
@@ -106,6 +109,8 @@ class Retry:
 
     def delay(self, error: TrlError) -> float | None:
         """Return how long to wait before the request is sent again; None if it must not be."""
+        if self._request.method in LASTING and error.details.get("sessions") == "ended":
+            return None  # the daemon was stopped, and there is nothing left to wait for
         if not_begun(error) or gone(error) and self._request.repeatable():
             return self._outage.delay(error)
         return None
