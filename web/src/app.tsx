@@ -63,7 +63,7 @@ function Banner() {
   const long = Date.now() - lost > 30_000;
   return (
     <div class="banner warn" role="status">
-      {state === 'connecting' ? 'Connecting to the daemon…' : `No connection to the daemon; next try in ${wait} s.`}{long && <> Is it running? <code>trl open</code> starts it.</>}
+      {state === 'connecting' ? 'Connecting to the daemon…' : <>No connection to the daemon<span aria-hidden="true">; next try in {wait} s</span>.</>}{long && <> Is it running? <code>trl open</code> starts it.</>}
       {' '}<button class="small" onClick={kickAll}>Try now</button>
     </div>
   );
@@ -150,8 +150,10 @@ function App() {
 visualViewport?.addEventListener('resize', () => {
   const { scale, height } = visualViewport!;
   const style = document.documentElement.style;
-  if (scale === 1 && Math.round(height) < innerHeight) style.setProperty('--height', `${height}px`);
-  else style.removeProperty('--height');
+  if (scale === 1 && Math.round(height) < innerHeight) {
+    style.setProperty('--height', `${height}px`);
+    scrollTo(0, 0); // the browser has moved the page to show the field
+  } else style.removeProperty('--height');
 });
 
 render(<App />, document.getElementById('app')!);

@@ -84,7 +84,7 @@ export class Screen {
     term.onBinary(o.binary);
     term.onTitleChange(o.title);
     term.onBell(o.bell);
-    term.onCursorMove(() => this.reveal());
+    if (matchMedia('(pointer: coarse)').matches) term.onCursorMove(() => this.reveal());
     box.addEventListener('paste', (e) => {
       e.preventDefault();
       e.stopPropagation();

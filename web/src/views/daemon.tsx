@@ -18,8 +18,9 @@ export function DaemonPage() {
     void control.call<SystemInfoResult>('system.info').then(setInfo, () => undefined);
     void control.call<SystemSettingsResult>('system.settings').then(setSettings, () => undefined);
     void control.call<RuntimeListResult>('runtime.list').then(setPlaces, () => undefined);
-    // The size of the files is read once: it is slow to measure, and changes slowly.
+    // The size of the files is read once, and later than the rest: it is slow to measure, and changes slowly.
     const read = (disk: boolean) => void control.call<SystemStatsResult>('system.stats', { disk }).then((r) => setStats((before) => ({ ...(before?.disk ? { disk: before.disk } : {}), ...r })), () => undefined);
+    read(false);
     read(true);
     let stream = '';
     let over = false;

@@ -211,7 +211,7 @@ function End({ id }: { id: string }) {
 function Live({ t, d }: { t: Transcript; d: DialogueInfo }) {
   const r = t.retry.value;
   if (r) return <div class="live warn" role="status">The agent calls its model again: try {r.attempt}{r.most ? ` of ${r.most}` : ''}{r.cause ? ` (${plain(r.cause)})` : ''}</div>;
-  if (d.stalled_at && d.state === 'running') return <div class="live warn" role="status">The agent has been silent for {since(d.stalled_at)}. It may still work.</div>;
+  if (d.stalled_at && d.state === 'running') return <div class="live warn" role="status">The agent has been silent<span aria-hidden="true"> for {since(d.stalled_at)}</span>. It may still be working.</div>;
   if (d.state === 'running') return <div class="live dim"><span class="dots" aria-hidden="true"><i /><i /><i /></span> The agent works</div>;
   if (d.state === 'starting') return <div class="live dim">The agent starts…</div>;
   if (d.state === 'idle' && d.background_tasks > 0) return <div class="live dim">{d.background_tasks} {d.background_tasks === 1 ? 'task runs' : 'tasks run'} in the background</div>;
@@ -332,7 +332,7 @@ function Trouble({ d }: { d: DialogueInfo }) {
       </div>
     );
   }
-  if (lost) return <div class="banner warn trouble" role="status" data-reason="looking">TRL lost the connection to {plain(place)} and looks for it: {since(lost)}{limit > 0 ? ` of ${Math.floor(limit / 60)}:${String(Math.round(limit % 60)).padStart(2, '0')}` : ''}. The agent goes on.</div>;
+  if (lost) return <div class="banner warn trouble" role="status" data-reason="looking">TRL lost the connection to {plain(place)} and is trying to reconnect<span aria-hidden="true">: {since(lost)}{limit > 0 ? ` of ${Math.floor(limit / 60)}:${String(Math.round(limit % 60)).padStart(2, '0')}` : ''}</span>. The agent keeps running.</div>;
   return null;
 }
 
@@ -343,9 +343,13 @@ function Dock({ id, open }: { id: string; open: import('../../../sdk/typescript/
   const done = useRef(wanted);
   useLayoutEffect(() => {
     if (done.current === wanted) return;
+    // The focus is lost when the answered card goes. Whoever is in another card already stays there.
+    const inside = () => ref.current?.contains(document.activeElement) ?? false;
+    const at = inside() ? document.activeElement!.closest<HTMLElement>('.ask') : null;
+    if (at && answered.has(id + at.dataset['request'])) return;
     done.current = wanted;
-    setTimeout(() => (ref.current?.querySelector<HTMLElement>('.ask') ?? document.getElementById('composer'))?.focus(), 50);
-  }, [wanted, open.length]);
+    if (!at) setTimeout(() => { if (!inside()) (ref.current?.querySelector<HTMLElement>('.ask') ?? document.getElementById('composer'))?.focus(); }, 50);
+  }, [wanted, open.map((r) => r.request_id).join()]);
   return <div class="dock" ref={ref} hidden={open.length === 0}>{open.length > 1 && <p class="dim dock-count">{open.length} requests wait</p>}{open.map((r) => <RequestCard key={r.request_id} dialogue={id} request={r} />)}</div>;
 }
 

@@ -34,8 +34,10 @@ async function respond(dialogue: string, r: DialogueRequest, a: Answer, card: HT
     if (focused) refocus.value++;
   } catch (e) {
     const { code, details } = e as TrlError;
-    if (code === 'CONFLICT' && details?.['how']) toast(`${decided({ ...r, ...details } as DialogueRequest)}, before your answer: ${plain(r.tool ?? r.kind)}`);
-    else {
+    if (code === 'CONFLICT' && details?.['how']) {
+      toast(`${decided({ ...r, ...details } as DialogueRequest)}, before your answer: ${plain(r.tool ?? r.kind)}`);
+      if (focused) refocus.value++;
+    } else {
       answered.delete(key);
       toast((e as Error).message, { bad: true });
     }
@@ -194,26 +196,36 @@ function Questions({ r, answer, may, busy }: { r: DialogueRequest; answer(a: Ans
 }
 
 interface Choice { value: string; label: string }
-interface Field { name: string; label: string; hint: string; type: 'text' | 'number' | 'boolean' | 'one' | 'several' | 'json'; input: string; whole: boolean; choices: Choice[]; required: boolean; value: unknown }
+interface Field { name: string; label: string; hint: string; type: 'text' | 'number' | 'boolean' | 'one' | 'several' | 'json'; input: string; whole: boolean; choices: Choice[]; required: boolean; value: unknown; all?: true }
 
-/** The fields of the JSON schema of a form. What is not a simple field is written as JSON. */
+/** A form with more fields is written as JSON as a whole. */
+const MOST_FIELDS = 300;
+
+/** The fields of the JSON schema of a form. What is not a simple field is written as JSON. The schema comes from the agent, and any part of it may be of any type. */
 function fieldsOf(schema: unknown): Field[] {
-  type Schema = { title?: string; description?: string; type?: string; format?: string; enum?: unknown[]; enumNames?: unknown[]; oneOf?: { const?: unknown; title?: string }[]; anyOf?: { const?: unknown; title?: string }[]; items?: Schema; default?: unknown };
+  type Schema = { title?: unknown; description?: unknown; type?: unknown; format?: unknown; enum?: unknown[]; enumNames?: unknown[]; oneOf?: { const?: unknown; title?: unknown }[]; anyOf?: { const?: unknown; title?: unknown }[]; items?: Schema; default?: unknown };
   const { properties, required } = (schema ?? {}) as { properties?: Record<string, Schema>; required?: string[] };
   if (typeof properties !== 'object' || properties === null) return [];
+  const word = (v: unknown, or: string) => (typeof v === 'string' || typeof v === 'number' || typeof v === 'boolean' ? String(v) || or : or);
   const choicesOf = (s: Schema | undefined): Choice[] => {
     const named = s?.oneOf ?? s?.anyOf;
-    if (Array.isArray(named)) return named.every((o) => typeof o?.const === 'string') ? named.map((o) => ({ value: o.const as string, label: o.title ?? (o.const as string) })) : [];
+    if (Array.isArray(named)) return named.every((o) => typeof o?.const === 'string') ? named.map((o) => ({ value: o.const as string, label: word(o.title, o.const as string) })) : [];
     if (!Array.isArray(s?.enum) || !s.enum.every((v) => typeof v === 'string')) return [];
-    return s.enum.map((v, i) => ({ value: v as string, label: String(s.enumNames?.[i] ?? v) }));
+    return s.enum.map((v, i) => ({ value: v as string, label: word(s.enumNames?.[i], v as string) }));
   };
-  return Object.entries(properties).map(([name, s]) => {
+  const needs = (name: string) => Array.isArray(required) && required.includes(name);
+  const list = Object.entries(properties);
+  if (list.length > MOST_FIELDS) {
+    const start = Object.fromEntries(list.filter(([name, s]) => needs(name) || s?.default != null).map(([name, s]) => [name, s?.default ?? null]));
+    return [{ name: '', label: 'All fields', hint: `${list.length} fields, as a JSON object`, type: 'json', input: 'text', whole: false, choices: [], required: true, value: JSON.stringify(start, null, 2), all: true }];
+  }
+  return list.map(([name, s]) => {
     const choices = s?.type === 'array' ? choicesOf(s.items) : choicesOf(s);
     const type = choices.length > 0 ? (s.type === 'array' ? 'several' : 'one') : s?.type === 'boolean' ? 'boolean' : s?.type === 'number' || s?.type === 'integer' ? 'number' : s?.type === 'string' ? 'text' : 'json';
     const kinds: Record<string, string> = { email: 'email', uri: 'url', date: 'date' };
     const empty = type === 'boolean' ? false : type === 'several' ? [] : '';
-    const value = s?.default === undefined ? empty : type === 'json' ? JSON.stringify(s.default) : type === 'several' ? (Array.isArray(s.default) ? s.default : []) : type === 'boolean' ? s.default === true : String(s.default);
-    return { name, label: s?.title || name, hint: s?.description ?? '', type, input: kinds[s?.format ?? ''] ?? 'text', whole: s?.type === 'integer', choices, required: Array.isArray(required) && required.includes(name), value };
+    const value = s?.default == null ? empty : type === 'json' ? JSON.stringify(s.default) : type === 'several' ? (Array.isArray(s.default) ? s.default : []) : type === 'boolean' ? s.default === true : word(s.default, '');
+    return { name, label: word(s?.title, name), hint: word(s?.description, ''), type, input: kinds[word(s?.format, '')] ?? 'text', whole: s?.type === 'integer', choices, required: needs(name), value };
   });
 }
 
@@ -227,7 +239,13 @@ function Form({ r, fields, answer, may, busy }: { r: DialogueRequest; fields: Fi
     for (const f of fields) {
       const v = values[f.name];
       if (v === '' && !(f.required && f.type === 'text')) continue;
+      if (f.type === 'several' && !f.required && (v as string[]).length === 0) continue;
       try {
+        if (f.all) {
+          const whole = JSON.parse(v as string) as unknown;
+          if (typeof whole !== 'object' || whole === null || Array.isArray(whole)) return setWrong(`${f.label}: this is not a JSON object`);
+          return answer({ decision: 'allow', input: whole });
+        }
         input[f.name] = f.type === 'number' ? Number(v) : f.type === 'json' ? JSON.parse(v as string) as unknown : v;
       } catch (e) {
         setWrong(`${f.label}: this is not JSON: ${(e as Error).message}`);
@@ -239,7 +257,7 @@ function Form({ r, fields, answer, may, busy }: { r: DialogueRequest; fields: Fi
   const entry = (f: Field) => {
     const v = values[f.name];
     if (f.type === 'one') return <select value={v as string} required={f.required} disabled={!may} onChange={(e) => set(f, e.currentTarget.value)}><option value="">{f.required ? 'Choose…' : 'nothing'}</option>{f.choices.map((c) => <option key={c.value} value={c.value}>{plain(c.label)}</option>)}</select>;
-    if (f.type === 'json') return <textarea rows={2} value={v as string} required={f.required} disabled={!may} spellcheck={false} placeholder="JSON" onInput={(e) => set(f, e.currentTarget.value)} />;
+    if (f.type === 'json') return <textarea rows={f.all ? 12 : 2} value={v as string} required={f.required} disabled={!may} spellcheck={false} placeholder="JSON" onInput={(e) => set(f, e.currentTarget.value)} />;
     return <input type={f.type === 'number' ? 'number' : f.input} step={f.type !== 'number' ? undefined : f.whole ? 1 : 'any'} value={v as string} required={f.required} disabled={!may} onInput={(e) => set(f, e.currentTarget.value)} />;
   };
   return (
@@ -247,6 +265,7 @@ function Form({ r, fields, answer, may, busy }: { r: DialogueRequest; fields: Fi
       <div class="ask-body">
         {r.title && <p class="wrap">{lines(r.title)}</p>}
         {r.reason && <p class="wrap dim">{lines(r.reason)}</p>}
+        {fields[0]?.all && <pre class="in" tabIndex={0} aria-label="Schema of the form">{lines(JSON.stringify(r.input, null, 2))}</pre>}
         {fields.map((f) => {
           const hint = f.hint && <span class="dim"> {plain(f.hint)}</span>;
           if (f.type === 'boolean') return <label key={f.name} class="choice"><input type="checkbox" disabled={!may} checked={values[f.name] === true} onChange={(e) => set(f, e.currentTarget.checked)} /><span><strong>{plain(f.label)}</strong>{hint}</span></label>;

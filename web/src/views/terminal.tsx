@@ -14,6 +14,7 @@ import { go, href } from '../ui/route.js';
 /** So many bytes may wait to be drawn; with more the page asks for a new picture instead. */
 const BEHIND = 8 << 20;
 const BIG_PASTE = 1 << 20;
+const ENDED = 'The program has ended.';
 
 const encoder = new TextEncoder();
 
@@ -29,6 +30,7 @@ class Viewer {
   readonly size = signal({ cols: 0, rows: 0 });
   readonly title = signal('');
   readonly bells = signal(0);
+  /** The sentence that says why nothing more comes. */
   readonly ended = signal('');
   readonly ready = signal(false);
   readonly conn: Conn;
@@ -96,7 +98,8 @@ class Viewer {
       this.typist.run();
       this.fit();
     } catch (e) {
-      if (!(e as TrlError).lost) this.ended.value = (e as Error).message;
+      const { lost, code, message } = e as TrlError;
+      if (!lost) this.ended.value = code === 'SESSION_TERMINATED' ? ENDED : `The terminal cannot be shown: ${plain(message)}`;
     }
   }
 
@@ -125,10 +128,10 @@ class Viewer {
         this.resized(p);
         break;
       case 'exit':
-        this.ended.value = p.signal ? `ended by ${p.signal}` : `ended with status ${p.exit_code}`;
+        this.ended.value = `The program ${p.signal ? `was ended by ${plain(p.signal)}` : `ended with status ${p.exit_code}`}. This is its last screen.`;
         break;
       case 'error':
-        if (p.error?.code !== 'RUNTIME_UNAVAILABLE') this.ended.value = p.error?.message ?? 'ended';
+        if (p.error?.code !== 'RUNTIME_UNAVAILABLE') this.ended.value = p.error && p.error.code !== 'SESSION_TERMINATED' ? `The terminal cannot be shown any more: ${plain(p.error.message)}` : ENDED;
         else this.conn.restart();
         break;
     }
@@ -263,7 +266,7 @@ export function TerminalView({ session }: { session: SessionInfo }) {
   const waiting = viewer?.typist.waiting.value ?? 0;
   const size = viewer?.size.value;
   const owns = viewer !== undefined && viewer.id.value !== '' && viewer.owner.value === viewer.id.value;
-  const over = viewer?.ended.value || (session.state === 'terminated' ? 'ended' : '');
+  const over = viewer?.ended.value || (session.state === 'terminated' ? ENDED : '');
   const font = (n: number) => {
     prefer({ font: Math.max(9, Math.min(28, prefs.value.font + n)) });
     viewer?.screen?.setFont(prefs.value.font);
@@ -305,7 +308,7 @@ export function TerminalView({ session }: { session: SessionInfo }) {
       )}
       <div class={'screen' + (state !== 'online' || over ? ' pale' : '')} ref={box} data-renderer={viewer?.ready.value ? viewer.screen?.renderer : undefined} data-ready={viewer?.ready.value ? 'yes' : 'no'} />
       {over
-        ? <div class="note" role="status">The program has {over}. This is its last screen.</div>
+        ? <div class="note" role="status">{over}</div>
         : state !== 'online' && <div class="note warn" role="status">No connection{waiting > 0 ? ` · ${waiting} ${waiting === 1 ? 'input waits' : 'inputs wait'} and will be typed once` : ''}</div>}
       {!readOnly && !over && lineMode() && viewer && <LineMode viewer={viewer} />}
     </section>
