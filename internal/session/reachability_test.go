@@ -363,7 +363,7 @@ func TestRecoverSlowRunner(t *testing.T) {
 			if x, err := w.get("slow").Cancel(t.Context(), api.ExecCancelParams{}); err != nil || !x.Outcome.Cancelled {
 				t.Errorf("%+v, %v", x, err)
 			}
-			w.wantTold(slow, "created running unreachable reachable idle")
+			w.wantTold(slow, "created updated running unreachable reachable idle")
 			w.Close(nil)
 		})
 	}

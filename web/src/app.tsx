@@ -122,7 +122,7 @@ function App() {
         {shared.value ? <span class="chip">shared with you</span> : <nav aria-label="Main">
           <a href="#/" aria-current={at === undefined || at === 's' || at === 'x' ? 'page' : undefined}>Sessions <span class="count">{sessionCount.value}</span></a>
           <a href="#/d" aria-current={at === 'd' ? 'page' : undefined}>Dialogues <span class="count">{dialogueCount.value}</span></a>
-          <a href="#/inbox" aria-current={at === 'inbox' ? 'page' : undefined}>Inbox {asks > 0 && <span class="count asks">{asks}<span class="hidden"> {asks === 1 ? 'request waits' : 'requests wait'}</span></span>}</a>
+          <a href="#/inbox" aria-current={at === 'inbox' ? 'page' : undefined}>Inbox {asks > 0 && <span class="count asks">{asks}<span class="hidden"> {asks === 1 ? 'request' : 'requests'} waiting</span></span>}</a>
           <a class="wide-only" href="#/recordings" aria-current={at === 'recordings' || at === 'r' ? 'page' : undefined}>Recordings</a>
           <a class="wide-only" href="#/events" aria-current={at === 'events' ? 'page' : undefined}>Events</a>
           <a class="wide-only" href="#/daemon" aria-current={at === 'daemon' ? 'page' : undefined}>Health</a>

@@ -34,6 +34,7 @@ test('the health page shows settings, limits, what the doctor finds and the log'
   assert.match(await row('kill_grace_s'), /default/);
   await p.click('summary:text-is("Limits")');
   assert.match(await p.textContent('details .facts'), /max_sessions77/);
+  await p.waitForSelector('.stat:has-text("Disk")'); // measured later than the rest
   assert.match(await p.textContent('.cards'), /Connections\d+.*websocket.*Disk/);
 
   // The log goes on by itself, and begins with what was there.
@@ -41,7 +42,7 @@ test('the health page shows settings, limits, what the doctor finds and the log'
   const { session_id } = d.call('session.create', { name: 'logged', shell: 'none' });
   await p.waitForSelector(`.log-line:has-text("${session_id}")`);
   await p.selectOption('.daemon-log select', 'error');
-  await p.waitForSelector('text=No record of this level');
+  await p.waitForSelector('text=No records at this level');
   await p.selectOption('.daemon-log select', 'info');
   await p.waitForSelector('.log-line:has-text("daemon started")');
 
@@ -66,7 +67,7 @@ test('a read-only page sees the settings and the log, and starts no check', { sk
   await p.goto(d.base + '/#/daemon');
   await p.waitForSelector('.settings-list tr[data-key=max_sessions]');
   await p.waitForSelector('.log-line');
-  await p.waitForSelector('text=This login may only look');
+  await p.waitForSelector('text=This login is read-only');
   assert.equal(await p.$('button:text-is("Check now")'), null);
   assert.deepEqual(p.faults, []);
   await p.context().close();
@@ -113,7 +114,7 @@ test('the end of a share has a close code of its own, and the page asks for a ne
   await p.waitForSelector('h1:text("watched")');
   const owner = await page(b, d);
   d.trl('web', 'revoke', share.share_id);
-  await p.waitForSelector('h1:text("The share is over")');
+  await p.waitForSelector('h1:text("This share has ended")');
   await until('the socket was closed', async () => (await p.evaluate(() => window.codes)).length > 0);
   assert.deepEqual([...new Set(await p.evaluate(() => window.codes))], [4403]);
   await owner.waitForSelector('text=watched');

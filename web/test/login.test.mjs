@@ -80,7 +80,7 @@ test('a revoked login loses its connection, and a new one goes on where it was',
   await p.goto(d.base + '/#/settings');
   await p.waitForSelector('text=The daemon');
   d.trl('web', 'revoke', '--all');
-  await p.waitForSelector('text=The login is over');
+  await p.waitForSelector('text=Your login has ended');
   const token = d.token();
   await p.click('text=Log in with a token');
   await p.fill('input[type=password]', token);

@@ -19,20 +19,20 @@ const stateOf = (p, name) => p.$eval(`[role=row]:has(a:text-is("${name}")) .stat
 
 test('an empty list teaches how to fill it', { skip: missing }, async () => {
   const p = await page(b, d);
-  await p.waitForSelector('text=Nothing runs');
+  await p.waitForSelector('text=Nothing is running');
   await p.context().close();
 });
 
 test('sessions appear, change and end by themselves, without a list call', { skip: missing }, async () => {
   const p = await page(b, d);
-  await p.waitForSelector('text=Nothing runs');
+  await p.waitForSelector('text=Nothing is running');
   let calls = []; // of the last connection: the page before the reload may still be about to connect
   p.on('websocket', (ws) => {
     const mine = (calls = []);
     ws.on('framesent', (f) => mine.push(JSON.parse(f.payload).method));
   });
   await p.reload();
-  await p.waitForSelector('text=Nothing runs');
+  await p.waitForSelector('text=Nothing is running');
   const before = calls.filter((m) => m === 'session.list').length;
   assert.equal(before, 2);
   d.trl('new', 'live', '--tag', 'ci');

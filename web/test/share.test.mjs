@@ -45,7 +45,7 @@ async function staysAt(p, home, others) {
 
 async function over(p, share) {
   d.trl('web', 'revoke', share.share_id);
-  await p.waitForSelector('h1:text("The share is over")');
+  await p.waitForSelector('h1:text("This share has ended")');
   assert.deepEqual(p.faults, []);
   assert.deepEqual(await p.evaluate(() => window.violations), []);
   assert.deepEqual(p.foreign, []);

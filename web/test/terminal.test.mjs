@@ -50,7 +50,9 @@ test('what is typed arrives, and what is printed is shown as the daemon shows it
   await p.keyboard.press('Escape');
   await shows(p, 'hello');
   await sameScreen(p, d, id);
-  await p.keyboard.type(':q!\nseq 1 500 | less\n');
+  await p.keyboard.type(':q!\n');
+  await until('vim has gone', async () => (await screen(p))?.rows.every((r) => !r.startsWith('~')));
+  await p.keyboard.type('seq 1 500 | less\n');
   await shows(p, ':');
   await p.keyboard.type('G');
   await shows(p, '(END)');
@@ -221,7 +223,7 @@ test('one viewer owns the size; another can take it; trl attach follows', { skip
 test('a page that only looks types nothing', { skip: missing }, async () => {
   const id = make('look', 'cat');
   const p = await attached('look');
-  await p.click('text=Only look');
+  await p.click('text=Watch only');
   await p.waitForSelector('text=Type here');
   await p.waitForSelector('.screen[data-ready=yes]');
   await p.click('.screen');
@@ -235,7 +237,7 @@ test('a page that only looks types nothing', { skip: missing }, async () => {
   });
   await compose(p, ['z', 'zh', '中'], '中文');
   await p.click('text=Type here');
-  await p.waitForSelector('text=Only look');
+  await p.waitForSelector('text=Watch only');
   await p.waitForSelector('.screen[data-ready=yes]');
   await p.click('.screen');
   await compose(p, ['n', 'に', '日'], '日本');

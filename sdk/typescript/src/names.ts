@@ -11,7 +11,7 @@ export type Camel<T> = T extends readonly (infer E)[]
     : T;
 
 /** The fields whose values must not be renamed: maps whose keys are data, and values that come from an agent or its tools. */
-export const verbatim: ReadonlySet<string> = new Set(["env", "labels", "limits", "node_selector", "details", "answers", "input", "effective_input", "structured", "data", "cut"]);
+export const verbatim: ReadonlySet<string> = new Set(["env", "labels", "limits", "node_selector", "details", "answers", "input", "effective_input", "structured", "data", "cut", "transports"]);
 
 /** Renames the fields of parameters for the wire, at every depth. */
 export function toWire(value: unknown): unknown {

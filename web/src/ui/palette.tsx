@@ -56,7 +56,7 @@ export function Palette() {
   useEffect(() => document.getElementById('choice-' + index)?.scrollIntoView({ block: 'nearest' }), [index]);
   return (
     <Modal title="Command palette" close={close} bare>
-      <input class="palette" role="combobox" aria-expanded="true" aria-controls="choices" aria-activedescendant={'choice-' + index} aria-label="Do or open anything by name" placeholder="Do or open anything by name" autofocus value={text}
+      <input class="palette" role="combobox" aria-expanded="true" aria-controls="choices" aria-activedescendant={'choice-' + index} aria-label="Run or open anything by name" placeholder="Run or open anything by name" autofocus value={text}
         onInput={(e) => { setText(e.currentTarget.value); setAt(0); }}
         onKeyDown={(e) => {
           if (e.key === 'ArrowDown') { e.preventDefault(); setAt(Math.min(index + 1, list.length - 1)); }
@@ -73,7 +73,7 @@ export function Palette() {
 const table: [string, string][] = [
   ['Ctrl+K', 'command palette (Ctrl+Alt+K in a terminal)'], ['/', 'filter or search here'], ['g s', 'sessions'], ['g d', 'dialogues'], ['g i', 'inbox'], ['g p', 'recordings'], ['g e', 'events'], ['g h', 'health'], ['g ,', 'settings'], ['j k ↑ ↓', 'move in the list'], ['Enter o', 'open'],
   ['r', 'rename the session'], ['K', 'end the session'], ['c', 'new session'], ['[ ]', 'previous, next session'], ['Ctrl+Alt+← or Esc', 'leave the terminal'], ['Ctrl+Alt+F', 'find in the terminal'],
-  ['Ctrl+Alt+R', 'screen reader mode'], ['Ctrl+Alt+S', 'take the size'], ['Ctrl+Shift+C / V', 'copy, paste'], ['g r', 'the open request'], ['y a n e', 'allow, always, deny, edit the request that has the focus'], ['.', 'interrupt the agent'], ['m', 'write a message'], ['u U', 'unfold a tool call, all'], ['i', 'Stream Inspector at this item'], ['f End', 'newest item'], ['Space ← → < > 0-9', 'recordings: play or pause, 5 s back or on, slower, faster, tenths'], ['?', 'this list'],
+  ['Ctrl+Alt+R', 'screen reader mode'], ['Ctrl+Alt+S', 'take the size'], ['Ctrl+Shift+C / V', 'copy, paste'], ['g r', 'the open request'], ['y a n e', 'allow, always, deny, edit the request that has the focus'], ['.', 'interrupt the agent'], ['m', 'write a message'], ['u U', 'unfold a tool call, all'], ['i', 'Stream Inspector at this item'], ['f End', 'newest item'], ['Space ← → < > 0-9', 'recordings: play or pause, 5 s back or forward, slower, faster, tenths'], ['?', 'this list'],
 ];
 
 export function Keys() {

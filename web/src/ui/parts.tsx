@@ -77,7 +77,7 @@ export function Questions() {
       <form onSubmit={(e) => { e.preventDefault(); yes(); }}>
         <p class="wrap">{q.text}</p>
         {q.answer && <label class="field"><span>{q.label}</span><input autofocus value={text} onInput={(e) => setText(e.currentTarget.value)} /></label>}
-        <footer><button type="button" onClick={close}>Keep it</button><button type="submit" class={q.danger ? 'danger' : 'primary'} autofocus={!q.answer}>{q.yes}</button></footer>
+        <footer><button type="button" onClick={close}>Cancel</button><button type="submit" class={q.danger ? 'danger' : 'primary'} autofocus={!q.answer}>{q.yes}</button></footer>
       </form>
     </Modal>
   );

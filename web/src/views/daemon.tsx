@@ -34,8 +34,8 @@ export function DaemonPage() {
   const cards: [string, string, string][] = [
     ['Up for', duration(stats.uptime_s * 1000), `process ${info.pid}`],
     ['Sessions', String(stats.active_sessions), most ? `of at most ${most}` : ''],
-    ['Dialogues', String([...dialogues.value.values()].filter((d) => d.state !== 'ended').length), waiting.value.length ? `${waiting.value.length} ask` : 'none asks'],
-    ['Commands', stats.total_commands_run.toLocaleString(), 'since the start'],
+    ['Dialogues', String([...dialogues.value.values()].filter((d) => d.state !== 'ended').length), waiting.value.length ? `${waiting.value.length} waiting for you` : 'none waiting'],
+    ['Commands', stats.total_commands_run.toLocaleString(), 'since it started'],
     ['Memory', bytes(stats.memory_rss_bytes), 'without the sessions'],
     ['Connections', String(stats.connections), Object.entries(stats.transports).sort().map(([t, n]) => `${n} ${t}`).join(', ')],
     ...(stats.disk ? [['Disk', bytes(Object.entries(stats.disk).reduce((sum, [k, n]) => (k === 'free_bytes' ? sum : sum + n), 0)), `${bytes(stats.disk.free_bytes)} free`] as [string, string, string]] : []),
@@ -52,7 +52,7 @@ export function DaemonPage() {
       <h2>The daemon</h2>
       <dl class="facts">{facts.filter(([, v]) => v).map(([k, v]) => <><dt key={k}>{k}</dt><dd key={k + '='}>{plain(v)}</dd></>)}</dl>
       <h2>Busiest sessions</h2>
-      {busy.length === 0 ? <p class="dim">{usage ? 'No session is alive.' : 'Measuring…'}</p> : (
+      {busy.length === 0 ? <p class="dim">{usage ? 'No sessions are running.' : 'Measuring…'}</p> : (
         <table class="table"><thead><tr><th scope="col">Session</th><th scope="col">CPU</th><th scope="col">Memory</th><th scope="col">Processes</th></tr></thead>
           <tbody>{busy.map((u) => <tr key={u.session_id}><td class="clip"><a class="link" href={dialogues.value.has(u.name) ? href('d', u.name) : href('s', u.session_id)}>{plain(sessionLabel(u.name || sessions.value.get(u.session_id)?.name || u.session_id))}</a></td><td>{u.cpu_percent === undefined ? '' : `${Math.round(u.cpu_percent)} %`}</td><td>{bytes(u.memory_bytes)}</td><td>{u.processes}</td></tr>)}</tbody></table>
       )}
@@ -82,7 +82,7 @@ function Doctor() {
     <section class="doctor" aria-label="Doctor">
       <h2>Doctor</h2>
       <p class="dim">Checks directories, places, limits and isolation, and tries a session with every shell. <code>trl doctor</code> also checks the machine that you type on.</p>
-      {mayWrite.value ? <button class="small" disabled={busy} onClick={() => void check()}>{busy ? 'Checking…' : found ? 'Check again' : 'Check now'}</button> : <p class="dim">This login may only look; checking tries sessions.</p>}
+      {mayWrite.value ? <button class="small" disabled={busy} onClick={() => void check()}>{busy ? 'Checking…' : found ? 'Check again' : 'Check now'}</button> : <p class="dim">This login is read-only; checking starts sessions.</p>}
       <p role="status">{found && (bad ? `${bad} ${bad === 1 ? 'thing is' : 'things are'} broken` : 'Everything works')}</p>
       {found && (
         <table class="table"><thead><tr><th scope="col">Verdict</th><th scope="col">Section</th><th scope="col">What</th><th scope="col">Detail</th></tr></thead>
@@ -106,7 +106,7 @@ function Settings({ settings: { settings, notes, file } }: { settings: SystemSet
         <table class="table"><thead><tr><th scope="col">Setting</th><th scope="col">Value</th><th scope="col">From</th></tr></thead>
           <tbody>{shown.map((s) => <tr key={s.key} data-key={s.key} title={s.doc}><td><code>{plain(s.key)}</code></td><td class="wrap">{plain(s.value) || <span class="dim">none</span>}</td><td class="wrap dim">{plain(s.origin)}</td></tr>)}</tbody></table>
       )}
-      <button class="small" aria-expanded={all} onClick={() => setAll(!all)}>{all ? 'Only those that differ' : `All ${settings.length} settings`}</button>
+      <button class="small" aria-expanded={all} onClick={() => setAll(!all)}>{all ? 'Only changed settings' : `All ${settings.length} settings`}</button>
     </section>
   );
 }
@@ -135,10 +135,10 @@ function LogTail() {
   return (
     <section class="daemon-log" aria-label="Log of the daemon">
       <h2>Log</h2>
-      <label class="dim">From level <select value={level} onChange={(e) => setLevel(e.currentTarget.value)}>{['debug', 'info', 'warn', 'error'].map((l) => <option key={l}>{l}</option>)}</select></label>
+      <label class="dim">Minimum level <select value={level} onChange={(e) => setLevel(e.currentTarget.value)}>{['debug', 'info', 'warn', 'error'].map((l) => <option key={l}>{l}</option>)}</select></label>
       <div class="log-tail" ref={box} tabIndex={0} role="log" aria-label="Last records of the log" aria-live="off"
         onScroll={(e) => { const b = e.currentTarget; stick.current = b.scrollHeight - b.scrollTop - b.clientHeight < 48; }}>
-        {lines.length === 0 && <p class="dim">No record of this level since the daemon started.</p>}
+        {lines.length === 0 && <p class="dim">No records at this level since the daemon started.</p>}
         {lines.map((l) => <div key={l.seq} class="log-line" data-level={l.level}><span class="dim">{l.at ? new Date(l.at).toLocaleTimeString([], { hour12: false }) : ''}</span> <span class={l.level === 'error' ? 'bad' : l.level === 'warn' ? 'warn-text' : 'dim'}>{l.level}</span> <span>{plain(l.text)}</span>{l.fields.map((f) => <span key={f.name} class="dim"> {plain(f.name)}={plain(f.value)}</span>)}</div>)}
       </div>
     </section>

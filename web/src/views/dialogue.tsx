@@ -210,10 +210,10 @@ function End({ id }: { id: string }) {
 /** The line that says what happens now. */
 function Live({ t, d }: { t: Transcript; d: DialogueInfo }) {
   const r = t.retry.value;
-  if (r) return <div class="live warn" role="status">The agent calls its model again: try {r.attempt}{r.most ? ` of ${r.most}` : ''}{r.cause ? ` (${plain(r.cause)})` : ''}</div>;
+  if (r) return <div class="live warn" role="status">The agent is calling its model again: attempt {r.attempt}{r.most ? ` of ${r.most}` : ''}{r.cause ? ` (${plain(r.cause)})` : ''}</div>;
   if (d.stalled_at && d.state === 'running') return <div class="live warn" role="status">The agent has been silent<span aria-hidden="true"> for {since(d.stalled_at)}</span>. It may still be working.</div>;
-  if (d.state === 'running') return <div class="live dim"><span class="dots" aria-hidden="true"><i /><i /><i /></span> The agent works</div>;
-  if (d.state === 'starting') return <div class="live dim">The agent starts…</div>;
+  if (d.state === 'running') return <div class="live dim"><span class="dots" aria-hidden="true"><i /><i /><i /></span> The agent is working</div>;
+  if (d.state === 'starting') return <div class="live dim">The agent is starting…</div>;
   if (d.state === 'idle' && d.background_tasks > 0) return <div class="live dim">{d.background_tasks} {d.background_tasks === 1 ? 'task runs' : 'tasks run'} in the background</div>;
   return null;
 }
@@ -326,7 +326,7 @@ function Trouble({ d }: { d: DialogueInfo }) {
         {e.reason === 'disk' ? <span>The disk is full: <span class="wrap">{plain(e.message)}</span>. Nothing is lost; the agent waits until there is room.</span>
           : e.reason === 'auth_rejected' ? <span>{plain(place)} rejected the credentials. Put a valid token into the file that the dialogue was started with, then retry. <span class="dim">{plain(e.message)}</span></span>
             : e.reason === 'session_gone' ? <span>The agent's session at {plain(place)} no longer exists. Only a new process can continue the conversation.</span>
-              : <span>Cannot reach {plain(place)}: {plain(e.message.replace(`daemon at ${place}: `, ''))}. The agent goes on.</span>}
+              : <span>Cannot reach {plain(place)}: {plain(e.message.replace(`daemon at ${place}: `, ''))}. The agent keeps running.</span>}
         {' '}{e.reason === 'disk' ? null : e.reason === 'session_gone' ? mayWrite.value && <button class="small" onClick={() => (resuming.value = d)}>Resume…</button> : again}
         {said && <span class="wrap"> {plain(said)}</span>}
       </div>
@@ -350,7 +350,7 @@ function Dock({ id, open }: { id: string; open: import('../../../sdk/typescript/
     done.current = wanted;
     if (!at) setTimeout(() => { if (!inside()) (ref.current?.querySelector<HTMLElement>('.ask') ?? document.getElementById('composer'))?.focus(); }, 50);
   }, [wanted, open.map((r) => r.request_id).join()]);
-  return <div class="dock" ref={ref} hidden={open.length === 0}>{open.length > 1 && <p class="dim dock-count">{open.length} requests wait</p>}{open.map((r) => <RequestCard key={r.request_id} dialogue={id} request={r} />)}</div>;
+  return <div class="dock" ref={ref} hidden={open.length === 0}>{open.length > 1 && <p class="dim dock-count">{open.length} requests waiting</p>}{open.map((r) => <RequestCard key={r.request_id} dialogue={id} request={r} />)}</div>;
 }
 
 interface Picture { name: string; type: string; data: string }
@@ -385,7 +385,7 @@ function Composer({ d, draftName, send }: { d: DialogueInfo; draftName: string; 
   const attach = (files: Iterable<File>) => {
     for (const f of files) {
       if (!takes || !/^image\/(png|jpeg|gif|webp)$/.test(f.type)) {
-        toast(takes ? `${f.name}: not a picture that agents understand` : 'This agent takes no pictures.', { bad: true });
+        toast(takes ? `${f.name}: not an image that agents understand` : 'This agent does not accept images.', { bad: true });
         continue;
       }
       void f.arrayBuffer().then((b) => {
@@ -426,7 +426,7 @@ function Composer({ d, draftName, send }: { d: DialogueInfo; draftName: string; 
         {takes && <label class="attach" title="Add a picture"><span aria-hidden="true">+</span><input type="file" class="hidden" accept="image/png,image/jpeg,image/gif,image/webp" multiple aria-label="Add a picture" onChange={(e) => { attach(e.currentTarget.files ?? []); e.currentTarget.value = ''; }} /></label>}
         <button type="submit" class="primary" disabled={!text.trim() && images.length === 0}>Send</button>
       </div>
-      <div class="composer-foot dim hint">Enter sends · Shift+Enter starts a line{d.commands?.length ? ' · / lists the commands of the agent' : ''}{d.policy?.rules.length ? ` · ${d.policy.rules.length} ${d.policy.rules.length === 1 ? 'rule' : 'rules'}` : ''}</div>
+      <div class="composer-foot dim hint">Enter sends · Shift+Enter adds a new line{d.commands?.length ? ' · / lists the commands of the agent' : ''}{d.policy?.rules.length ? ` · ${d.policy.rules.length} ${d.policy.rules.length === 1 ? 'rule' : 'rules'}` : ''}</div>
     </form>
   );
 }
@@ -501,9 +501,9 @@ function Policy({ d }: { d: DialogueInfo }) {
   return (
     <Modal title="Rules" close={close} wide>
       <form onSubmit={(e) => { e.preventDefault(); void submit(); }}>
-        <p class="dim">Rules answer permissions without you; the first that matches decides. A request that no rule matches waits for you.</p>
+        <p class="dim">Rules answer permission requests for you; the first that matches decides. A request that no rule matches waits for you.</p>
         <label class="field tall"><span>Rules</span><textarea rows={8} class="mono" autofocus value={text} spellcheck={false} placeholder={'deny *(*.env)\nask Write(/src/.github/*)\nallow Bash(git status*)'} onInput={(e) => setText(e.currentTarget.value)} /></label>
-        <label class="field"><span>Deny after</span><input value={deny} inputMode="decimal" placeholder="minutes without a person; empty: requests wait" onInput={(e) => setDeny(e.currentTarget.value)} /></label>
+        <label class="field"><span>Deny after</span><input value={deny} inputMode="decimal" placeholder="minutes with nobody watching; leave empty to wait" onInput={(e) => setDeny(e.currentTarget.value)} /></label>
         {error && <p class="bad wrap" role="alert">{error}</p>}
         <footer><button type="button" onClick={close}>Cancel</button><button type="submit" class="primary">Save</button></footer>
       </form>

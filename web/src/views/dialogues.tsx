@@ -17,7 +17,7 @@ export function doing(d: DialogueInfo): string {
   const w = waiting.value.find((x) => x.dialogue_id === d.dialogue_id);
   if (w) return `${w.request.tool ?? w.request.kind}: ${w.request.subject ?? w.request.title ?? w.request.questions?.[0]?.question ?? ''}`;
   if (d.error) return d.error.message;
-  if (d.lost_at) return 'TRL looks for its agent';
+  if (d.lost_at) return 'TRL is trying to reach its agent';
   if (d.state === 'ended') return d.ended && d.ended.cause !== 'closed' ? d.ended.text || d.ended.cause : d.preview || d.title || '';
   return d.preview || d.title || '';
 }
@@ -107,7 +107,7 @@ export function DialoguesPage() {
       </div>
       {sorted.value.length === 0 ? (
         <Empty>
-          <h2>No agent works for you yet</h2>
+          <h2>No agents are working for you yet</h2>
           <p>A dialogue is a conversation with a coding agent: Claude Code, Codex, or any agent that speaks the Agent Client Protocol. It goes on when this page is closed.</p>
           <pre>trl chat --keep --name fix</pre>
           {mayWrite.value && <p><button class="primary" onClick={() => (starting.value = true)}>New dialogue</button></p>}
@@ -213,7 +213,7 @@ export function NewDialogue() {
           {f.agent !== 'acp' && field('argv', 'Program', programs[f.agent]!)}
           {field('tags', 'Tags', 'app nightly')}
           <label class="field tall"><span>Rules</span><textarea rows={3} class="mono" value={f.rules} spellcheck={false} placeholder={'deny *(*.env)\nallow Read\nallow Bash(git status*)'} onInput={set('rules')} /></label>
-          {field('deny', 'Deny after', 'minutes without a person; empty: requests wait')}
+          {field('deny', 'Deny after', 'minutes with nobody watching; leave empty to wait')}
         </details>
         {error && <p class="bad wrap" role="alert">{error}</p>}
         <footer><button type="button" onClick={close}>Cancel</button><button type="submit" class="primary" disabled={busy}>{busy ? 'Starting…' : 'Start'}</button></footer>

@@ -11,7 +11,7 @@ const MOST = 5000;
 const QUIET = 60_000; // a longer pause is shown as one row
 
 const words: Record<string, [string, string]> = {
-  'session.created': ['+', 'session created'], 'session.running': ['●', 'a command runs'], 'session.idle': ['◐', 'idle'], 'session.terminated': ['○', 'session ended'],
+  'session.created': ['+', 'session created'], 'session.running': ['●', 'command running'], 'session.idle': ['◐', 'idle'], 'session.terminated': ['○', 'session ended'],
   'session.updated': ['✎', 'session changed'], 'session.unreachable': ['▲', 'cannot be reached'], 'session.reachable': ['△', 'can be reached again'], 'session.progress': ['◌', 'on the way'],
   'exec.queued': ['◌', 'command queued'], 'exec.running': ['▸', 'command started'], 'exec.exited': ['▪', 'command ended'], 'exec.closed': ['▫', 'output complete'],
   'dialogue.created': ['+', 'dialogue created'], 'dialogue.state': ['◐', 'state'], 'dialogue.request_opened': ['◆', 'the agent asks'], 'dialogue.request_closed': ['◇', 'request closed'],
@@ -70,7 +70,7 @@ export function EventsPage() {
       <div class="bar"><input class="filter grow" aria-label="Filter the events" placeholder="/ filter: dialogue request_opened build" value={filter} onInput={(e) => setQuery('q', e.currentTarget.value)} /></div>
       {!ready ? <Empty><p>Loading…</p></Empty> : rows.length === 0 ? <Empty><h2>{list.length ? 'No event matches' : 'Nothing has happened yet'}</h2><p class="dim">Sessions, commands and dialogues leave their events here, oldest first.</p></Empty> : (
         <Virtual count={rows.length} height={HEIGHT} class="grid timeline" label="Events" role="grid" columns={4} box={(b) => (box.current = b)} scrolled={(b) => (stuck.current = b.scrollHeight - b.scrollTop - b.clientHeight < HEIGHT * 2)}
-          header={<div role="rowgroup" class="thead"><div role="row" aria-rowindex={1} class="tr">{['Time', 'Event', 'Of', 'Detail'].map((h) => <span key={h} role="columnheader">{h}</span>)}</div></div>}
+          header={<div role="rowgroup" class="thead"><div role="row" aria-rowindex={1} class="tr">{['Time', 'Event', 'Name', 'Detail'].map((h) => <span key={h} role="columnheader">{h}</span>)}</div></div>}
           row={(i, style) => {
             const r = rows[i]!;
             if (r.kind !== 'event') return <div key={r.key} role="row" aria-rowindex={i + 2} class="tr pause" style={style}><span role="gridcell">{r.kind === 'quiet' ? `${duration(r.ms)} without events` : `${r.n} events are no longer kept`}</span></div>;

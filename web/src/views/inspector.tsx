@@ -99,7 +99,7 @@ function Inspector({ d }: { d: DialogueInfo }) {
           const found = await find(id, item, d.epoch);
           setLooking(false);
           if (over) return;
-          if (!found) toast('No line of the agent is the source of this item.', { bad: true });
+          if (!found) toast('This item does not come from a line of the agent.', { bad: true });
           else {
             if (found.epoch !== epoch) setQuery('epoch', String(found.epoch));
             await load(Math.max(0, found.from));
@@ -153,7 +153,7 @@ function Inspector({ d }: { d: DialogueInfo }) {
         <button class="small" aria-pressed={only} onClick={() => setQuery('only', only ? '' : 'unparsed')}>Not understood{unparsed ? ` (${unparsed})` : ''}</button>
         <button class="small wide-only" onClick={() => void attempt(() => download(`/v1/dialogue/${id}/raw?epoch=${epoch}&stream=${which === 'stdin' ? 'stdin' : 'stdout'}`, `${id}.${epoch}.${which === 'stdin' ? 'stdin' : 'stdout'}.jsonl`))}>Download</button>
       </div>
-      {error ? <Empty><h2>The lines cannot be read</h2><p class="wrap">{error}</p></Empty> : !data || looking ? <Empty><p>{looking ? 'Looking for the lines of this item…' : 'Loading…'}</p></Empty> : list.length === 0 ? <Empty><p>{only ? 'TRL understood every line that is loaded.' : 'No line yet.'}</p></Empty> : (
+      {error ? <Empty><h2>The lines cannot be read</h2><p class="wrap">{error}</p></Empty> : !data || looking ? <Empty><p>{looking ? 'Looking for the lines of this item…' : 'Loading…'}</p></Empty> : list.length === 0 ? <Empty><p>{only ? 'TRL understood every line that is loaded.' : 'No lines yet.'}</p></Empty> : (
         <div class="split inspector">
           <Virtual count={list.length} height={HEIGHT} class="grid raw-lines" label="Lines" role="grid" columns={6} keys={keys} active={at >= 0 ? 'line-' + chosen : undefined} box={(b) => { // at the end from the beginning: from the top it would read what comes before
             box.current = b;
@@ -218,7 +218,7 @@ function Detail({ id, epoch, line, close }: { id: string; epoch: number; line: D
     <aside class="detail" aria-label="Line">
       <header class="group">
         <strong>{line.stream === 'stdout' ? '← from the agent' : '→ to the agent'}</strong><span class="dim">at {line.offset}, {line.bytes} bytes</span><span class="grow" />
-        <button class="small" aria-pressed={raw} onClick={() => setRaw(!raw)}>As it is</button><button class="icon" aria-label="Close the line" onClick={close}>×</button>
+        <button class="small" aria-pressed={raw} onClick={() => setRaw(!raw)}>Raw</button><button class="icon" aria-label="Close the line" onClick={close}>×</button>
       </header>
       {line.unparsed && <p class="warn-text">TRL does not understand this line: {plain(line.unparsed)}. It is kept, and the dialogue goes on.</p>}
       {line.events.length > 0 && <ul class="plain news">{line.events.map((e) => <li key={e.seq}><span class="dim">#{e.seq}</span> {e.type} {e.item_id && <a class="link" href={href('d', id, 'i', e.item_id)}>show in the transcript</a>}</li>)}</ul>}

@@ -34,7 +34,7 @@ function outcome(i: ExecInfo): string {
   if (!o) return '';
   const how = o.timed_out ? 'timed out' : o.cancelled ? 'cancelled' : o.signal ? `ended by ${o.signal}` : `exit status ${o.exit_code}`;
   const rest = [
-    duration(o.duration_ms), o.killed.length > 0 ? `${o.killed.length} processes ended` : '', o.left_running.length > 0 ? `${o.left_running.length} still run` : '',
+    duration(o.duration_ms), o.killed.length > 0 ? `${o.killed.length} processes ended` : '', o.left_running.length > 0 ? `${o.left_running.length} still running` : '',
   ].filter(Boolean);
   return [how, ...rest].join(' · ');
 }
@@ -175,9 +175,9 @@ function Stdin({ exec }: { exec: string }) {
   const send = (more: object) => void attempt(() => control.call('exec.input', { exec_id: exec, write_id: `${Date.now()}-${Math.random()}`, ...more }));
   return (
     <form class="bar" onSubmit={(e) => { e.preventDefault(); send({ data: text + '\n' }); setText(''); }}>
-      <input class="grow" aria-label="A line for the command's input" placeholder="A line for its input" value={text} onInput={(e) => setText(e.currentTarget.value)} />
+      <input class="grow" aria-label="A line for the command's input" placeholder="Send a line to its input" value={text} onInput={(e) => setText(e.currentTarget.value)} />
       <button type="submit" class="primary">Send</button>
-      <button type="button" onClick={() => send({ close: true })}>End of input</button>
+      <button type="button" onClick={() => send({ close: true })}>Close input</button>
     </form>
   );
 }

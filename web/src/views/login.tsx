@@ -9,11 +9,11 @@ export function LoginPage({ over }: { over: boolean }) {
     if (await logIn({ token })) kickAll();
     setToken('');
   };
-  if (over && shared.value) return <main class="login"><div class="card"><h1>The share is over</h1><p>It has expired, or was revoked. Ask for a new link.</p></div></main>;
+  if (over && shared.value) return <main class="login"><div class="card"><h1>This share has ended</h1><p>It has expired, or was revoked. Ask for a new link.</p></div></main>;
   return (
     <main class="login">
       <div class="card">
-        <h1>{over ? 'The login is over' : 'Log in to TRL'}</h1>
+        <h1>{over ? 'Your login has ended' : 'Log in to TRL'}</h1>
         <p>Run this where the daemon runs. It opens this page, or prints an address to open:</p>
         <pre>trl open</pre>
         {loginError.value && <p class="bad wrap" role="alert">{loginError.value}</p>}

@@ -39,7 +39,7 @@ export function RecordingsPage() {
     <section class="page" aria-label="Recordings">
       <div class="bar head"><h1>Recordings</h1><span class="grow" /><span class="dim">{list.length > 0 && bytes(total)}</span></div>
       {list.length === 0 ? (
-        <Empty><h2>Nothing is recorded</h2><p>TRL records a terminal when it is asked to:</p><pre>trl new -t --record demo</pre><pre>trl record -o demo.cast -- vim notes</pre></Empty>
+        <Empty><h2>No recordings yet</h2><p>TRL records a terminal when it is asked to:</p><pre>trl new -t --record demo</pre><pre>trl record -o demo.cast -- vim notes</pre></Empty>
       ) : (
         <ul class="execs recordings">
           {list.map((r) => (
@@ -47,7 +47,7 @@ export function RecordingsPage() {
               <a class="clip grow" href={href('r', r.recording_id)}><strong>{plain(r.name || r.recording_id)}</strong> <span class="mono dim">{plain(r.command ?? '')}</span></a>
               {r.live && <span class="state s-running"><span aria-hidden="true">●</span> live</span>}
               <span class="dim wide-only">{r.cols}×{r.rows}</span><span class="dim">{bytes(r.bytes)}</span><span class="dim" title={r.started_at}>{ago(r.started_at) === 'now' ? 'now' : `${ago(r.started_at)} ago`}</span>
-              {mayWrite.value && <button class="small danger" disabled={r.live} title={r.live ? 'Its session still lives' : undefined} aria-label={`Delete ${plain(r.name || r.recording_id)}`} onClick={() => remove(r)}>Delete</button>}
+              {mayWrite.value && <button class="small danger" disabled={r.live} title={r.live ? 'Its session is still running' : undefined} aria-label={`Delete ${plain(r.name || r.recording_id)}`} onClick={() => remove(r)}>Delete</button>}
             </div></li>
           ))}
         </ul>

@@ -143,7 +143,7 @@ export function RequestCard({ dialogue, request: r, where }: { dialogue: string;
               <button class="deny" onClick={() => setMode('deny')}>{plan ? 'Keep planning…' : 'Deny…'}{!coarse && <kbd>n</kbd>}</button>
               <span class="grow" />
               {mode === '' && r.editable && !plan && <button onClick={() => setMode('edit')}>Edit…</button>}
-              {mode === 'edit' && <button onClick={() => setMode('')}>Do not edit</button>}
+              {mode === 'edit' && <button onClick={() => setMode('')}>Cancel edit</button>}
               {mode === '' && always && <button onClick={() => setMode('always')}>Always…{!coarse && <kbd>a</kbd>}</button>}
               <button class="primary allow" onClick={allow}>{plan ? 'Approve' : mode === 'edit' ? 'Allow as edited' : 'Allow'}{!coarse && <kbd>y</kbd>}</button>
             </div>
@@ -256,7 +256,7 @@ function Form({ r, fields, answer, may, busy }: { r: DialogueRequest; fields: Fi
   };
   const entry = (f: Field) => {
     const v = values[f.name];
-    if (f.type === 'one') return <select value={v as string} required={f.required} disabled={!may} onChange={(e) => set(f, e.currentTarget.value)}><option value="">{f.required ? 'Choose…' : 'nothing'}</option>{f.choices.map((c) => <option key={c.value} value={c.value}>{plain(c.label)}</option>)}</select>;
+    if (f.type === 'one') return <select value={v as string} required={f.required} disabled={!may} onChange={(e) => set(f, e.currentTarget.value)}><option value="">{f.required ? 'Choose…' : '(none)'}</option>{f.choices.map((c) => <option key={c.value} value={c.value}>{plain(c.label)}</option>)}</select>;
     if (f.type === 'json') return <textarea rows={f.all ? 12 : 2} value={v as string} required={f.required} disabled={!may} spellcheck={false} placeholder="JSON" onInput={(e) => set(f, e.currentTarget.value)} />;
     return <input type={f.type === 'number' ? 'number' : f.input} step={f.type !== 'number' ? undefined : f.whole ? 1 : 'any'} value={v as string} required={f.required} disabled={!may} onInput={(e) => set(f, e.currentTarget.value)} />;
   };
@@ -304,11 +304,11 @@ export function InboxPage() {
   return (
     <section class="page scroll inbox" aria-label="Inbox">
       <div class="page-head">
-        <h1>Inbox</h1><span class="dim" role="status">{list.length === 0 ? '' : `${list.length} ${list.length === 1 ? 'request waits' : 'requests wait'} for you`}</span><span class="grow" />
+        <h1>Inbox</h1><span class="dim" role="status">{list.length === 0 ? '' : `${list.length} ${list.length === 1 ? 'request is' : 'requests are'} waiting for you`}</span><span class="grow" />
         {'Notification' in window && (state === 'denied' ? <span class="dim">This browser blocks notifications of this page.</span>
           : <button class="small" aria-pressed={on} onClick={() => void notify()}>{on ? 'Notifications are on' : 'Notify me when an agent asks'}</button>)}
       </div>
-      {list.length === 0 ? <Empty><div class="big" aria-hidden="true">✓</div><h2>Nothing waits for you</h2><p class="dim">When an agent asks for a permission or has a question, it appears here, and in the title of this page.</p><p><a href="#/d">All dialogues</a></p></Empty>
+      {list.length === 0 ? <Empty><div class="big" aria-hidden="true">✓</div><h2>Nothing is waiting for you</h2><p class="dim">When an agent asks for permission or has a question, it appears here, and in the title of this page.</p><p><a href="#/d">All dialogues</a></p></Empty>
         : list.map((w) => <RequestCard key={w.dialogue_id + w.request.request_id} dialogue={w.dialogue_id} request={w.request} where={nameOf(dialogues.value.get(w.dialogue_id) ?? { name: w.name, dialogue_id: w.dialogue_id })} />)}
     </section>
   );

@@ -35,7 +35,7 @@ export function SessionPage({ id, tab }: { id: string; tab: string | undefined }
         {mayWrite.value && live && <button class="small danger" onClick={() => kill(s)}>End</button>}
       </div>
       {!live && <div class="note" role="status">Ended {ago(s.terminated_at) === 'now' ? 'just now' : `${ago(s.terminated_at)} ago`}: {plain(s.cause ?? '')}</div>}
-      {live && !s.reachable && <div class="note warn" role="status">Cannot be reached: {plain(s.unreachable_why ?? '')}. What runs there goes on.</div>}
+      {live && !s.reachable && <div class="note warn" role="status">Cannot be reached: {plain(s.unreachable_why ?? '')}. Whatever runs there keeps running.</div>}
       {now === 'screen' && <TerminalView key={id} session={s} />}
       {now === 'commands' && <Commands session={s} />}
       {now === 'output' && (s.exec_id ? <LogPage id={s.exec_id} /> : <ProgramOutput id={id} />)}
@@ -48,7 +48,7 @@ export function SessionPage({ id, tab }: { id: string; tab: string | undefined }
 function ProgramOutput({ id }: { id: string }) {
   const [exec, setExec] = useState('');
   useEffect(() => void execsOf(id).then((l) => setExec(l[0]?.exec_id ?? ''), () => undefined), [id]);
-  return exec ? <LogPage id={exec} /> : <Empty><p>Nothing is kept of its output.</p></Empty>;
+  return exec ? <LogPage id={exec} /> : <Empty><p>None of its output was kept.</p></Empty>;
 }
 
 function Commands({ session }: { session: SessionInfo }) {
@@ -84,7 +84,7 @@ function Commands({ session }: { session: SessionInfo }) {
         </form>
       )}
       {list && rows.length === 0 ? <Empty><p>No command has run here yet.</p><pre>trl run -s {plain(title(session))} 'make test'</pre></Empty> : (
-        <ul class="execs" aria-label="Commands, the last first">
+        <ul class="execs" aria-label="Commands, newest first">
           {rows.slice(0, 500).map((e) => (
             <li key={e.exec_id}>
               <a href={href('x', e.exec_id)}>
@@ -113,7 +113,7 @@ function Info({ id, version }: { id: string; version: SessionInfo }) {
     ['id', d.session_id], ['kind', d.kind], ['where', d.runtime], ['shell', d.shell], ['directory', d.working_dir], ['command', (d.command ?? []).join(' ')],
     ['created', new Date(d.created_at).toLocaleString()], ['last activity', new Date(d.last_activity).toLocaleString()], ['commands', String(d.command_count)],
     ['output kept', bytes(d.output_bytes)], ['tags', d.tags.join(', ')], ['variables', d.env_keys.join(', ')], ['ends', d.ends_in_s !== undefined ? `in ${duration(d.ends_in_s * 1000)}: ${d.ends_why ?? ''}` : ''],
-    ['cause of the end', d.cause ?? ''], ['recording', d.terminal?.recording?.path ?? ''], ['killing is sure by', d.enforcement],
+    ['cause of the end', d.cause ?? ''], ['recording', d.terminal?.recording?.path ?? ''], ['kill enforced by', d.enforcement],
     ['isolation', i ? `${i.profile ? i.profile + ': ' : ''}files ${i.files}, network ${i.network}, processes ${i.processes}` : ''], ['not enforced', (i?.not_enforced ?? []).map((a) => `${a.aspect}: ${a.reason}`).join('; ')],
   ];
   return (

@@ -134,7 +134,7 @@ export function SessionsPage() {
       </div>
       {sorted.value.length === 0 ? (
         <Empty>
-          <h2>Nothing runs</h2>
+          <h2>Nothing is running</h2>
           <p>Start something in a shell, and it appears here by itself:</p>
           <pre>trl run -s build 'echo hello'</pre>
           <pre>trl new -t ed -- vim notes</pre>
@@ -156,7 +156,7 @@ export function SessionsPage() {
                 <span role="gridcell" class="clip mono">{plain(what(s))}</span>
                 <span role="gridcell" class="clip">{plain(s.runtime)}</span>
                 <span role="gridcell" class="use">{s.state !== 'terminated' && <Use id={s.session_id} />}</span>
-                <span role="gridcell">{ago(s.last_activity)}{s.terminal && s.terminal.viewers > 0 ? ` · ${s.terminal.viewers} look` : ''}</span>
+                <span role="gridcell">{ago(s.last_activity)}{s.terminal && s.terminal.viewers > 0 ? ` · ${s.terminal.viewers} watching` : ''}</span>
                 <span role="gridcell" class="clip">{s.tags.map((t) => <span key={t} class="tag">{plain(t)}</span>)}</span>
               </div>
             );

@@ -19,9 +19,9 @@ export function SettingsPage() {
   return (
     <section class="page scroll" aria-label="Settings">
       <h1>This browser</h1>
-      {choice('theme', 'Colours', [['auto', 'as the system'], ['dark', 'dark'], ['light', 'light']])}
+      {choice('theme', 'Colours', [['auto', 'same as the system'], ['dark', 'dark'], ['light', 'light']])}
       {choice('font', 'Size of terminal text', [10, 12, 13, 14, 15, 16, 18, 20, 24].map((n) => [n, `${n} px`]))}
-      {choice('line', 'A line to type in below terminals', [['auto', 'on phones'], ['on', 'always'], ['off', 'never']])}
+      {choice('line', 'Input line below terminals', [['auto', 'on phones'], ['on', 'always'], ['off', 'never']])}
       <label class="field"><span>Name of this browser, for others</span><input maxLength={64} value={p.name} placeholder={browserName(navigator.userAgent)}
         onChange={(e) => { prefer({ name: e.currentTarget.value }); void attempt(() => control.call('system.hello', { label: label() })); }} /></label>
       {check('contrast', 'Raise the contrast of colours in terminals')}

@@ -287,7 +287,7 @@ export function TerminalView({ session }: { session: SessionInfo }) {
           ? <span class="badge">read-only</span>
           : null}
         {session.terminal?.recording && !shared.value && <a class="link" href={href('r', id)}>Recording</a>}
-        {mayWrite.value && !over && <button class="small" onClick={() => setReadOnly(!readOnly)}>{readOnly ? 'Type here' : 'Only look'}</button>}
+        {mayWrite.value && !over && <button class="small" onClick={() => setReadOnly(!readOnly)}>{readOnly ? 'Type here' : 'Watch only'}</button>}
         <button class="small" aria-pressed={finding} onClick={() => setFinding(!finding)} title="Ctrl+Alt+F">Find</button>
         <button class="small wide-only" aria-pressed={reader} onClick={() => setReader(!reader)} title="Ctrl+Alt+R: for screen readers">Reader</button>
         <button class="icon" aria-label="A− smaller text" onClick={() => font(-1)}>A−</button>
@@ -309,7 +309,7 @@ export function TerminalView({ session }: { session: SessionInfo }) {
       <div class={'screen' + (state !== 'online' || over ? ' pale' : '')} ref={box} data-renderer={viewer?.ready.value ? viewer.screen?.renderer : undefined} data-ready={viewer?.ready.value ? 'yes' : 'no'} />
       {over
         ? <div class="note" role="status">{over}</div>
-        : state !== 'online' && <div class="note warn" role="status">No connection{waiting > 0 ? ` · ${waiting} ${waiting === 1 ? 'input waits' : 'inputs wait'} and will be typed once` : ''}</div>}
+        : state !== 'online' && <div class="note warn" role="status">No connection{waiting > 0 ? ` · ${waiting} ${waiting === 1 ? 'input is waiting; it' : 'inputs are waiting; each'} will be typed once` : ''}</div>}
       {!readOnly && !over && lineMode() && viewer && <LineMode viewer={viewer} />}
     </section>
   );
@@ -327,7 +327,7 @@ function LineMode({ viewer }: { viewer: Viewer }) {
         {bar.map(([label, name, keys]) => (
           <button key={label} type="button" aria-label={name} onClick={() => (typeof keys === 'string' ? viewer.typist.text(keys) : viewer.typist.keys('', keys))}>{label}</button>
         ))}
-        <button type="button" onClick={() => void navigator.clipboard?.readText().then((t) => viewer.paste(t), () => toast('Long-press into the field below to paste.'))}>Paste</button>
+        <button type="button" onClick={() => void navigator.clipboard?.readText().then((t) => viewer.paste(t), () => toast('Long-press the field below to paste.'))}>Paste</button>
       </div>
       <form class="bar" onSubmit={(e) => { e.preventDefault(); send(); }}>
         <input class="grow" aria-label="A line for the program" placeholder="Type a line" autocomplete="off" autocorrect="off" autocapitalize="off" spellcheck={false} enterkeyhint="send"
