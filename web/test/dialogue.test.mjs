@@ -506,7 +506,7 @@ test('every trouble has the one action that helps', { skip: missing }, async () 
   };
   const error = (reason, retry) => ({ state: 'error', remote: 'grpcs://box:7331', error: { code: 'reconnect_failed', reason, retry, message: 'connection refused' } });
   const looking = await see({ remote: 'grpcs://box:7331', lost_at: new Date().toISOString() }, 'looking');
-  assert.match(looking.text, /looks for it: 0:\d\d of 2:00/);
+  assert.match(looking.text, /is trying to reconnect: 0:\d\d of 2:00/);
   assert.deepEqual(looking.buttons, []);
   const away = await see(error('unreachable', true), 'unreachable');
   assert.match(away.text, /Cannot reach grpcs:\/\/box:7331: connection refused/);
@@ -571,7 +571,7 @@ test('events and health show what there is', { skip: missing }, async () => {
   await p.focus('.timeline');
   await p.keyboard.press('g');
   await p.keyboard.press('h');
-  await until('it counts the dialogue', async () => /Dialogues\d+1 ask/.test(await p.textContent('.cards')));
+  await until('it counts the dialogue', async () => /Dialogues\d+1 waiting for you/.test(await p.textContent('.cards')));
   await p.waitForSelector('td a:text-is("seen-too")');
   await end(p, id);
 });

@@ -1,6 +1,6 @@
 // Requests of agents as cards, in a dialogue and in the inbox.
 import { signal } from '@preact/signals';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { DialogueInfo, DialogueQuestion, DialogueRequest } from '../../../sdk/typescript/src/types.js';
 import { dialogues, dialoguesLoaded, learnDialogue, nameOf, waiting } from '../net/dialogues.js';
 import type { TrlError } from '../net/conn.js';
@@ -91,7 +91,8 @@ export function RequestCard({ dialogue, request: r, where }: { dialogue: string;
     e.preventDefault();
     run[e.key]!();
   };
-  useEffect(() => {
+  // At once: the next key is meant for it.
+  useLayoutEffect(() => {
     if (mode) card.current?.querySelector<HTMLElement>('.ask-more textarea, .ask-more input, .ask-more .primary')?.focus();
   }, [mode]);
   const input = (r.input ?? {}) as Record<string, unknown>;
