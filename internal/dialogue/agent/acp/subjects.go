@@ -3,6 +3,7 @@ package acp
 import (
 	"encoding/json"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/trl-dev/trl/api"
@@ -26,7 +27,8 @@ func (s subject) request() api.DialogueRequest {
 // and last in the texts for people. Some agents, such as Gemini CLI, have the command nowhere
 // else.
 func findSubject(tool *api.DialogueToolCall, files []string) subject {
-	if s := inputSubject(tool.Kind, tool.Input, files); s.text != "" {
+	s, clear := inputSubject(tool.Kind, tool.Input, files)
+	if s.text != "" || !clear {
 		return s
 	}
 	var diffs []string
@@ -73,8 +75,10 @@ func wordsSubject(tool *api.DialogueToolCall, content string) subject {
 }
 
 // inputSubject finds the subject in the input of a tool and in the files that the agent names.
-// ACP does not define the fields of an input; these are the usual names.
-func inputSubject(kind string, raw json.RawMessage, files []string) (s subject) {
+// ACP does not define the fields of an input; these are the usual names. The subject is not clear if
+// a tool of the kind other has more than one of a command, a path and an address: only the agent
+// knows which of them the tool uses.
+func inputSubject(kind string, raw json.RawMessage, files []string) (s subject, clear bool) {
 	var input map[string]json.RawMessage
 	json.Unmarshal(raw, &input)
 	field := func(names ...string) (found string) {
@@ -93,10 +97,23 @@ func inputSubject(kind string, raw json.RawMessage, files []string) (s subject) 
 		return found
 	}
 	place, source := agent.CommonPath(files), "locations"
-	if p := field("file_path", "filePath", "filepath", "path", "abs_path", "dir_path"); place == "" && p != "" {
+	has := func(names []string) int {
+		if slices.ContainsFunc(names, func(name string) bool { return hasValue(input[name]) }) {
+			return 1
+		}
+		return 0
+	}
+	places := has(placeFields)
+	if place != "" {
+		places = 1
+	}
+	if kind == "other" && has(commandFields)+places+has(addressFields) > 1 {
+		return subject{}, false
+	}
+	if p := field(placeFields...); place == "" && p != "" {
 		place, source = path.Clean(p), "input"
 	}
-	command, address := field("command", "cmd"), field("url", "uri")
+	command, address := field(commandFields...), field(addressFields...)
 	if args := field("args", "arguments"); args != "" && command != "" {
 		command += " " + args
 	} else if hasValue(input["args"]) || hasValue(input["arguments"]) {
@@ -117,10 +134,17 @@ func inputSubject(kind string, raw json.RawMessage, files []string) (s subject) 
 		s = subject{address, "address", "input"}
 	}
 	if s.text == "" {
-		return subject{}
+		return subject{}, true
 	}
-	return s
+	return s, true
 }
+
+// The usual names of fields.
+var (
+	commandFields = []string{"command", "cmd"}
+	placeFields   = []string{"file_path", "filePath", "filepath", "path", "abs_path", "dir_path"}
+	addressFields = []string{"url", "uri"}
+)
 
 // hasValue reports whether a field of an input has a value that is not empty.
 func hasValue(raw json.RawMessage) bool {

@@ -129,7 +129,7 @@ func (p *protocol) askForTool(told *api.DialogueRequest, in controlRequest) {
 		if s.isTitle {
 			told.SubjectSource = "title"
 		}
-	case in.BlockedPath != "":
+	case in.BlockedPath != "" && !s.unclear:
 		s.text, s.kind, told.SubjectSource = in.BlockedPath, "path", "request"
 	}
 	told.Subject, told.SubjectKind = s.text, s.kind

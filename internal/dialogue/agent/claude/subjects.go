@@ -15,6 +15,8 @@ type subject struct {
 	title string // for people
 	// isTitle says that the text is only a description, which the model wrote for people.
 	isTitle bool
+	// unclear says that the input has several texts, or none, where the subject should be.
+	unclear bool
 }
 
 // toolSubject finds the subject of a tool call. For a known tool it reads only the field that
@@ -53,22 +55,36 @@ func toolSubject(name string, input json.RawMessage) subject {
 	case "Agent", "Task":
 		s.text, s.isTitle = s.title, true
 	default:
-		switch {
-		case in.text("command") != "":
-			command()
-		case in.text("file_path") != "" || in.text("notebook_path") != "" || in.text("path") != "":
-			place(cmp.Or(in.text("file_path"), in.text("notebook_path"), in.text("path")))
-		case in.text("url") != "":
-			address()
-		default:
-			s.text = cmp.Or(in.text("pattern"), in.text("query"))
-			if s.text == "" {
-				s.text, s.isTitle = s.title, true
-			}
-		}
+		s = guessedSubject(in, s)
 	}
 	if s.text == "" {
 		s.kind = ""
+	}
+	return s
+}
+
+// guessedSubject finds the subject of a tool that TRL does not know. If more than one of the usual
+// fields has a value, the subject is unclear: only the tool knows which of them it uses, and the
+// model may have added the others to get around a rule.
+func guessedSubject(in fields, s subject) subject {
+	found := 0
+	for _, usual := range []struct{ name, kind string }{
+		{"command", "command"}, {"file_path", "path"}, {"notebook_path", "path"}, {"path", "path"}, {"url", "address"},
+	} {
+		if in.wording(usual.name) == "" {
+			continue
+		}
+		found++
+		s.text, s.kind = in.text(usual.name), usual.kind
+	}
+	if found > 1 || found == 1 && s.text == "" {
+		s.text, s.unclear = "", true
+		return s
+	}
+	if found == 0 {
+		if s.text = cmp.Or(in.text("pattern"), in.text("query")); s.text == "" {
+			s.text, s.isTitle = s.title, true
+		}
 	}
 	return s
 }

@@ -30,7 +30,13 @@ func TestSubjects(t *testing.T) {
 		"skill":                  {"Skill", `{"skill":"pdf","command":"ls"}`, "pdf", ""},
 		"subagent":               {"Agent", `{"description":"look around","prompt":"p","command":"ls"}`, "look around", ""},
 		"other, with a path":     {"mcp__fs__read", `{"path":"/a/../b"}`, "/a/../b", "path"},
-		"other, with a command":  {"mcp__sh__run", `{"command":"ls","path":"/a"}`, "ls", "command"},
+		"other, with a command":  {"mcp__sh__run", `{"command":"ls","path":"","n":1}`, "ls", "command"},
+		"other, with an address": {"mcp__web__get", `{"url":"https://x"}`, "https://x", "address"},
+		"other, with two":        {"mcp__fs__read", `{"command":"x","path":"/etc/shadow"}`, "", ""},
+		"other, with two paths":  {"mcp__fs__read", `{"file_path":"/src/a","path":"/etc/shadow"}`, "", ""},
+		"other, with all":        {"mcp__fs__read", `{"url":"https://x","notebook_path":"/n","description":"look around"}`, "", ""},
+		"other, and a list":      {"mcp__fs__read", `{"command":"x","path":["/etc/shadow"]}`, "", ""},
+		"other, only a list":     {"mcp__fs__read", `{"path":["/etc/shadow"],"query":"x"}`, "", ""},
 		"other, with nothing":    {"mcp__x__y", `{"n":1}`, "", ""},
 		"other, with words":      {"mcp__x__y", `{"n":1,"description":"look around"}`, "look around", ""},
 		"command is a list":      {"Bash", `{"command":["rm","-rf","x"]}`, "", ""},
@@ -69,6 +75,10 @@ func TestSubjects(t *testing.T) {
 	k.Says(`{"type":"control_request","request_id":"r-1","request":{"subtype":"can_use_tool","tool_name":"mcp__x__y","input":{},"blocked_path":"/a/../b"}}`)
 	if q := k.Last(api.DialogueEventRequestOpened).Request; q.Subject != "/a/../b" || q.SubjectKind != "path" || q.SubjectSource != "request" {
 		t.Errorf("the request is about %q, which is %q", q.Subject, q.SubjectKind)
+	}
+	k.Says(`{"type":"control_request","request_id":"r-3","request":{"subtype":"can_use_tool","tool_name":"mcp__x__y","input":{"command":"x","path":"/a"},"blocked_path":"/a"}}`)
+	if q := k.Last(api.DialogueEventRequestOpened).Request; q.Subject != "" || q.SubjectSource != "" {
+		t.Errorf("the request is about %q, though its input has two texts", q.Subject)
 	}
 	k.Says(`{"type":"control_request","request_id":"r-2","request":{"subtype":"elicitation","url":"https://x"}}`)
 	if q := k.Last(api.DialogueEventRequestOpened).Request; q.Subject != "https://x" || q.SubjectKind != "address" {
