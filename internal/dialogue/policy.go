@@ -2,6 +2,7 @@ package dialogue
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/trl-dev/trl/api"
@@ -11,7 +12,9 @@ import (
 // person must decide.
 //
 // A rule that denies or asks and has a pattern cannot be compared with an unknown subject. After
-// such a rule, nothing allows the request: a person decides. An unknown tool may be the tool of any
+// such a rule, nothing allows the request: a person decides. The same holds if the pattern occurs
+// anywhere in the input of an MCP server's tool, because TRL does not know which field such a tool
+// uses. An unknown tool may be the tool of any
 // such rule: then the pattern decides or, if the rule has none, a person does.
 func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
 	if p == nil || r.Kind != "permission" { // a person answers questions and plans
@@ -24,7 +27,7 @@ func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
 			continue
 		}
 		if !concerns(rule, r) {
-			doubt = doubt || r.Subject == "" && rule.Action != "allow"
+			doubt = doubt || rule.Action != "allow" && (r.Subject == "" || strings.HasPrefix(r.Tool, mcpPrefix) && inInput(rule.Pattern, r))
 			continue
 		}
 		if !named && anything(rule.Pattern) {
@@ -38,6 +41,9 @@ func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
 	}
 	return nil
 }
+
+// mcpPrefix begins the names of the tools of MCP servers.
+const mcpPrefix = "mcp__"
 
 // toolUnknown reports whether the agent did not say which tool it wants to use. In ACP the
 // name and the kind of a tool are optional.
@@ -59,12 +65,12 @@ func concerns(rule api.DialogueRule, r api.DialogueRequest) bool {
 	case rule.Action == "allow" || r.Subject != "" && !r.SubjectGuessed() && !toolUnknown(r):
 		return false
 	}
-	for _, text := range append(inputTexts(r.Input), r.Subject, r.Title) {
-		if mentions(rule.Pattern, text) {
-			return true
-		}
-	}
-	return false
+	return mentions(rule.Pattern, r.Subject) || mentions(rule.Pattern, r.Title) || inInput(rule.Pattern, r)
+}
+
+// inInput reports whether a pattern matches a part of a text in the input of a tool.
+func inInput(pattern string, r api.DialogueRequest) bool {
+	return slices.ContainsFunc(inputTexts(r.Input), func(text string) bool { return mentions(pattern, text) })
 }
 
 // joins are the characters that combine commands or redirect output: "git *" must not allow "git

@@ -111,6 +111,33 @@ func TestPolicyInDoubt(t *testing.T) {
 	}
 }
 
+// TestPolicyOtherFields: a tool of an MCP server may use any field of its input, so a rule that denies
+// looks at all of them. A person decides on what it finds beside the subject.
+func TestPolicyOtherFields(t *testing.T) {
+	rules := &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "mcp__fs__*", Pattern: "/etc/*", Action: "deny"}, {Tool: "*", Action: "allow"}}}
+	for name, c := range map[string]struct{ tool, subject, input, want string }{
+		"subject":          {"mcp__fs__read", "/etc/shadow", `{"path":"/etc/shadow"}`, "deny"},
+		"harmless":         {"mcp__fs__read", "/src/x", `{"path":"/src/x","n":1}`, "allow"},
+		"no subject":       {"mcp__fs__read", "", `{"command":"x","path":"/etc/shadow"}`, "deny"},
+		"nothing found":    {"mcp__fs__read", "", `{"command":"x","path":"/src"}`, ""},
+		"list":             {"mcp__fs__read", "/src/x", `{"path":"/src/x","paths":["/etc/shadow"]}`, ""},
+		"another name":     {"mcp__fs__move", "/src/x", `{"path":"/src/x","source":"/src/../etc/shadow"}`, ""},
+		"a tool TRL knows": {"Write", "/src/x", `{"file_path":"/src/x","content":"see /etc/hosts"}`, "allow"},
+	} {
+		r := api.DialogueRequest{Kind: "permission", Tool: c.tool, Subject: c.subject, Input: json.RawMessage(c.input)}
+		if c.subject != "" {
+			r.SubjectKind, r.SubjectSource = "path", "input"
+		}
+		got := ""
+		if rule := decide(rules, r); rule != nil {
+			got = rule.Action
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestPolicyUnknownTool: an agent that does not say which tool it wants to use does not get
 // around the rules for one tool. Where they say nothing of the subject, people decide.
 func TestPolicyUnknownTool(t *testing.T) {
