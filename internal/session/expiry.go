@@ -23,10 +23,17 @@ func (s *Session) deadlineLocked() (at time.Time, cause string) {
 	if lifetime > 0 {
 		at, cause = s.createdAt.Add(lifetime), "lived for "+lifetime.String()+" (lifetime_s)"
 	}
-	if idle > 0 && (s.state == api.SessionIdle || s.kindLocked() != api.KindShell) {
+	// A viewer may be a person who only reads, so a session with a viewer is in use.
+	if idle > 0 && len(s.viewers.list) == 0 && (s.state == api.SessionIdle || s.kindLocked() != api.KindShell) {
 		end, why := s.idleSince.Add(idle), idleCause(idle)
 		if s.idleSince.IsZero() {
 			end, why = s.lastBusy.Add(idle), ""
+		}
+		if left := s.viewers.left; !left.IsZero() && left.Add(idle).After(end) {
+			end = left.Add(idle)
+		}
+		if s.viewersDue.After(end) {
+			end = s.viewersDue
 		}
 		if at.IsZero() || end.Before(at) {
 			at, cause = end, why

@@ -10,6 +10,62 @@ import (
 	"github.com/trl-dev/trl/internal/session/sessiontest"
 )
 
+// TestViewersKeepATerminal: a terminal does not end while it has a viewer, even one that only reads.
+// Its idle time counts from when the last viewer leaves; after a restart, viewers can come back.
+func TestViewersKeepATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &sessiontest.Runtime{Command: talk}
+		w := world{newRegistry(session.Config{}, rt), rt, t}
+		idle := 600.0
+		p := terminal("read")
+		p.IdleTimeoutS = &idle
+		attach := func(id string, readOnly bool) *session.Viewer {
+			t.Helper()
+			v, err := w.get(id).Attach(t.Context(), api.SessionAttachParams{SessionID: id, ReadOnly: readOnly})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		id := w.create(p).SessionID
+		first := attach(id, false)
+		time.Sleep(9 * time.Minute)
+		second := attach(id, true)
+		time.Sleep(time.Hour)
+		first.Leave()
+		time.Sleep(time.Hour)
+		if info := w.get(id).Info(); info.State != api.SessionRunning || info.EndsInS != nil {
+			t.Fatalf("%+v", info)
+		}
+		second.Leave()
+		if info := w.get(id).Info(); info.EndsInS == nil || *info.EndsInS != 600 {
+			t.Errorf("%+v", info)
+		}
+		w.wantEnd(id, time.Now().Add(10*time.Minute), "idle for 10m0s (idle_timeout_s)")
+
+		p.Name = "restart"
+		id = w.create(p).SessionID
+		p.Name = "alone"
+		alone := w.create(p).SessionID
+		attach(id, false)
+		attach(alone, false)
+		time.Sleep(time.Hour)
+		w.Leave()
+		w = world{newRegistry(session.Config{}, rt), rt, t}
+		if err := w.Recover(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		back := time.Now()
+		time.Sleep(5 * time.Second)
+		again := attach(id, false)
+		w.wantEnd(alone, back.Add(10*time.Second), "idle for 10m0s (idle_timeout_s)")
+		time.Sleep(time.Hour)
+		again.Leave()
+		w.wantEnd(id, time.Now().Add(10*time.Minute), "idle for 10m0s (idle_timeout_s)")
+		w.Close(nil)
+	})
+}
+
 // TestEndsOfOneSession: a session has the limits that were asked for it, also those of
 // session.set, in this daemon and the next.
 func TestEndsOfOneSession(t *testing.T) {

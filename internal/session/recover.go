@@ -137,6 +137,9 @@ func (s *Session) finishRecovery() {
 	s.registry.forgetOldNames(s)
 	s.mu.Lock()
 	ended := s.ending.report != nil
+	if s.kindLocked() == api.KindTerminal {
+		s.viewersDue = time.Now().Add(ownerPatience)
+	}
 	if ended {
 		// An earlier daemon was ending it, or it ended by itself. The runner still has its output.
 		s.requestExportLocked()

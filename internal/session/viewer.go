@@ -73,12 +73,17 @@ func newViewerID() string {
 // owner. Leave may be called more than once.
 func (v *Viewer) Leave() {
 	s := v.session
+	defer func() { // without the session's lock
+		at, _ := s.deadline() // the session may be idle from here on
+		s.registry.wakeBefore(at)
+	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.viewers.find(v.id) == nil {
 		return
 	}
 	resize := s.viewers.remove(v)
+	s.viewers.left = time.Now()
 	s.wakeViewersLocked()
 	if !resize || s.ending.step.isFinal() {
 		return

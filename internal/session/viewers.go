@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -17,6 +18,8 @@ type viewers struct {
 	want  api.TerminalSize
 	// changes counts the changes of list, of owner and of the sizes of viewers.
 	changes int64
+	// left is when the last viewer left; zero if there never was one.
+	left time.Time
 }
 
 // ownerID returns the viewer that owns the size, or "".

@@ -426,6 +426,9 @@ func (r *Runner) reportLocked() link.SessionInfo {
 	if r.info.State != api.SessionRunning && len(r.others) == 0 {
 		idle := min(time.Since(r.info.LastActivity), time.Since(r.alone)).Milliseconds()
 		info.IdleMS = &idle
+	} else if p := r.created.Params; p.Kind == api.KindTerminal && p.IdleTimeoutS != nil {
+		idle := time.Since(r.info.LastActivity).Milliseconds()
+		info.IdleMS = &idle
 	}
 	info.CreatedAt, info.LastActivity = info.CreatedAt.Add(r.skew), info.LastActivity.Add(r.skew)
 	return info
@@ -442,7 +445,7 @@ func (r *Runner) detailsLocked() link.SessionDetails {
 
 func (r *Runner) details() api.SessionDetails {
 	return api.SessionDetails{
-		SessionInfo: r.info, EnvKeys: keys(r.created.Params.Env), Ephemeral: r.created.Params.Ephemeral,
+		SessionInfo: r.info, EnvKeys: keys(r.created.Params.Env), Ephemeral: r.created.Params.Ephemeral, LingerS: r.created.Params.LingerS,
 		ShellPID: 2, RunnerPID: 1, Enforcement: "memory",
 	}
 }
