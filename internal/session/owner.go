@@ -7,8 +7,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// ownerPatience is how long an ephemeral session waits for its owner after a restart of the
-// daemon, which closes every connection, if its creator did not set linger_s.
+// ownerPatience is how long an ephemeral session waits for its owner at least after a restart of the
+// daemon, which closes every connection. A terminal waits as long for its viewers.
 const ownerPatience = 10 * time.Second
 
 // Own makes the connection that ctx carries the owner of an ephemeral session.
@@ -30,11 +30,12 @@ func (s *Session) setOwner(conn context.Context) {
 	})
 }
 
-// awaitOwner ends the session unless a new owner comes within linger_s, or else within patience.
+// awaitOwner ends the session unless a new owner comes within linger_s or within patience, whichever
+// is longer.
 func (s *Session) awaitOwner(patience time.Duration) {
 	s.mu.Lock()
 	if given := s.details.LingerS; given != nil {
-		patience = time.Duration(*given * float64(time.Second))
+		patience = max(patience, time.Duration(*given*float64(time.Second)))
 	}
 	s.mu.Unlock()
 	const cause = "the connection that owned it closed"

@@ -549,6 +549,40 @@ func TestEphemeralEndsWithItsConnection(t *testing.T) {
 	})
 }
 
+// TestSmallLingerAfterRestart: after a restart of the daemon, an owner has at least 10 seconds to come
+// back, also with a smaller linger_s.
+func TestSmallLingerAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &sessiontest.Runtime{}
+		w := world{newRegistry(session.Config{}, rt), rt, t}
+		ids := map[float64]string{}
+		for _, linger := range []float64{0, 2, 30} {
+			info, err := w.Create(api.WithConn(t.Context(), context.Background()), api.SessionCreateParams{Ephemeral: true, LingerS: &linger})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids[linger] = info.SessionID
+		}
+		w.Leave()
+		w = world{newRegistry(session.Config{}, rt), rt, t}
+		if err := w.Recover(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		conn, gone := context.WithCancel(t.Context())
+		time.Sleep(9 * time.Second)
+		if _, err := w.get(ids[0]).Own(api.WithConn(t.Context(), conn)); err != nil {
+			t.Error(err)
+		}
+		const cause = "the connection that owned it closed"
+		w.wantEnd(ids[2], began.Add(10*time.Second), cause)
+		w.wantEnd(ids[30], began.Add(30*time.Second), cause)
+		gone()
+		w.wantEnd(ids[0], time.Now(), cause)
+		w.Close(nil)
+	})
+}
+
 func TestLeaveAndRecover(t *testing.T) {
 	rt := &sessiontest.Runtime{Command: untilCancelled}
 	synctest.Test(t, func(t *testing.T) {
