@@ -121,16 +121,17 @@ type SessionCreateParams struct {
 	// session.own last: the session ends when that connection closes.
 	Ephemeral bool `json:"ephemeral,omitempty"`
 	// LingerS is the number of seconds that an ephemeral session waits for session.own after
-	// its connection has closed. Absent: it does not wait, except for 10 seconds after a
-	// restart or an upgrade of the daemon.
+	// its connection has closed. Absent: it does not wait. After a restart or an upgrade of the
+	// daemon, it always waits for at least 10 seconds.
 	LingerS *float64 `json:"linger_s,omitempty"`
 	// LifetimeS ends the session after this many seconds, even if it is in use. Absent: the
 	// daemon's lifetime_s; 0: never.
 	LifetimeS *float64 `json:"lifetime_s,omitempty"`
 	// IdleTimeoutS ends the session after this many idle seconds. A shell session is idle
-	// while nothing but its shell runs, and no argv either; a terminal or program is idle while it neither
-	// writes output nor gets input. Absent: the daemon's idle_timeout_s for a shell, and
-	// never for a terminal or program; 0: never.
+	// while nothing but its shell runs, and no argv either; a terminal or program is idle while it
+	// neither writes output nor gets input. A terminal is not idle while a viewer is attached: its
+	// idle time then counts from when the last viewer leaves. Absent: the daemon's idle_timeout_s
+	// for a shell, and never for a terminal or program; 0: never.
 	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
 	// Limits bound what the session may use. session.info reports what is in force.
 	Limits *Limits `json:"limits,omitempty"`

@@ -794,8 +794,8 @@ export interface SessionCreateParams {
   ephemeral?: boolean;
   /**
    * The number of seconds that an ephemeral session waits for session.own after its connection has
-   * closed. Absent: it does not wait, except for 10 seconds after a restart or an upgrade of the
-   * daemon.
+   * closed. Absent: it does not wait. After a restart or an upgrade of the daemon, it always waits
+   * for at least 10 seconds.
    */
   linger_s?: number;
   /**
@@ -806,8 +806,9 @@ export interface SessionCreateParams {
   /**
    * Ends the session after this many idle seconds. A shell session is idle while nothing but its
    * shell runs, and no argv either; a terminal or program is idle while it neither writes output nor
-   * gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
-   * program; 0: never.
+   * gets input. A terminal is not idle while a viewer is attached: its idle time then counts from
+   * when the last viewer leaves. Absent: the daemon's idle_timeout_s for a shell, and never for a
+   * terminal or program; 0: never.
    */
   idle_timeout_s?: number;
   /** Bound what the session may use. session.info reports what is in force. */

@@ -966,8 +966,8 @@ class SessionCreateParams(TypedDict, total=False):
 
     linger_s: float
     """The number of seconds that an ephemeral session waits for session.own after its connection
-    has closed. Absent: it does not wait, except for 10 seconds after a restart or an upgrade of
-    the daemon.
+    has closed. Absent: it does not wait. After a restart or an upgrade of the daemon, it always
+    waits for at least 10 seconds.
     """
 
     lifetime_s: float
@@ -978,8 +978,9 @@ class SessionCreateParams(TypedDict, total=False):
     idle_timeout_s: float
     """Ends the session after this many idle seconds. A shell session is idle while nothing but its
     shell runs, and no argv either; a terminal or program is idle while it neither writes output
-    nor gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
-    program; 0: never.
+    nor gets input. A terminal is not idle while a viewer is attached: its idle time then counts
+    from when the last viewer leaves. Absent: the daemon's idle_timeout_s for a shell, and never
+    for a terminal or program; 0: never.
     """
 
     limits: Limits
