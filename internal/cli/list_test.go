@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -53,6 +54,26 @@ func TestEndEach(t *testing.T) {
 	})
 	if got != `{"things":[]}`+"\n" {
 		t.Errorf("without names, prints %q", got)
+	}
+}
+
+// TestEndsCell: the table of sessions says why a session will end; the lines for programs keep their
+// form.
+func TestEndsCell(t *testing.T) {
+	left := 90.0
+	for why, want := range map[string]string{
+		"idle for 10m0s (idle_timeout_s)":                                "in 1m30s, idle",
+		"lived for 1h0m0s (lifetime_s)":                                  "in 1m30s, lifetime",
+		"the daemon that owns it did not connect to it for owner_lost_s": "in 1m30s, owner lost",
+		"something new": "in 1m30s",
+	} {
+		s := api.SessionInfo{EndsInS: &left, EndsWhy: why}
+		if got := endsCell(s, true).Text; got != want {
+			t.Errorf("%s: %q, want %q", why, got, want)
+		}
+		if got := endsCell(s, false).Text; got != "in 1m30s" {
+			t.Errorf("%s, for a program: %q", why, got)
+		}
 	}
 }
 

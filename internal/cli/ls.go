@@ -104,11 +104,11 @@ func (a *app) printSessions(list []api.SessionInfo) error {
 		}
 		switch {
 		case !a.Stdout.TTY:
-			t.Add(name, id, state, ui.Text(runs), commands, active, directory, kind, terminal, ui.Text(title), endsCell(s))
+			t.Add(name, id, state, ui.Text(runs), commands, active, directory, kind, terminal, ui.Text(title), endsCell(s, false))
 		case others:
-			t.Add(name, id, kind, state, ui.Text(ui.Shorten(ui.Printable(runs), 24)), terminal, active, endsCell(s), directory)
+			t.Add(name, id, kind, state, ui.Text(ui.Shorten(ui.Printable(runs), 24)), terminal, active, endsCell(s, true), directory)
 		default:
-			t.Add(name, id, state, ui.Text(runs), commands, active, endsCell(s), directory)
+			t.Add(name, id, state, ui.Text(runs), commands, active, endsCell(s, true), directory)
 		}
 	}
 	if places {
@@ -120,15 +120,27 @@ func (a *app) printSessions(list []api.SessionInfo) error {
 	return nil
 }
 
-// endsCell returns when a session will end on its own.
-func endsCell(s api.SessionInfo) ui.Cell {
+// endsReasons are short words for the settings that end a session, which EndsWhy names.
+var endsReasons = []struct{ setting, word string }{
+	{"idle_timeout_s", "idle"}, {"lifetime_s", "lifetime"}, {"owner_lost_s", "owner lost"},
+}
+
+// endsCell returns when a session will end on its own, and on request why.
+func endsCell(s api.SessionInfo, why bool) ui.Cell {
 	switch {
 	case s.UnreachableSince != nil:
 		return ui.Text("unreachable")
 	case s.EndsInS == nil:
 		return ui.Text("")
 	}
-	return ui.Text("in " + ui.Span(time.Duration(*s.EndsInS)*time.Second))
+	text := "in " + ui.Span(time.Duration(*s.EndsInS)*time.Second)
+	for _, r := range endsReasons {
+		if why && strings.Contains(s.EndsWhy, r.setting) {
+			text += ", " + r.word
+			break
+		}
+	}
+	return ui.Text(text)
 }
 
 // terminalCell returns the size of a terminal, its number of viewers, and whether it is recorded.
