@@ -9,6 +9,8 @@ FUZZTIME  ?= 30s
 # Three packages at once on two cores, because most tests wait for processes more than they compute.
 TESTFLAGS ?= -race -p 3 -timeout 20m
 PKG       ?= ./...
+# The tests that also run without a subreaper or cgroups; they take less than a minute.
+SCANNED   := TestCases/^(bash|sh)$$/^own-(left|cancel|to-(setsid|nohup|fork|respawn|ignore|dead|double))|^Test(Daemon|Runner|Both)Killed$$
 
 STAMP     := -X github.com/trl-dev/trl/internal/version.Version=$(VERSION)
 # -s -w removes what debuggers read, so the compiler need not make it: an eighth of its time.
@@ -78,6 +80,8 @@ check: ## what CI runs: installs what the tests drive, then lint, runner size, t
 	done
 	@# lint has vetted all of it. The long packages, those below tests, begin first.
 	go test $(TESTFLAGS) -vet=off ./tests/... ./...
+	@# As on macOS, without a subreaper or cgroups: the kill cases, and killed daemons and runners.
+	TRL_TEST_SCAN=1 go test $(TESTFLAGS) -vet=off ./tests/cases ./tests/soak -run '$(SCANNED)'
 	go -C tools test ./...
 	@# Both at once, because both wait often. Make 3.81 cannot keep their lines apart.
 	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) sdk web-test
