@@ -59,7 +59,9 @@ test('what is typed arrives, and what is printed is shown as the daemon shows it
   await p.keyboard.type('?^250$\n');
   await shows(p, '250');
   await sameScreen(p, d, id);
-  await p.keyboard.type('qtop -d 1000\n'); // draws once
+  await p.keyboard.type('q');
+  await until('less has gone', async () => (await screen(p))?.rows.every((r) => !r.startsWith('250')));
+  await p.keyboard.type('top -d 1000\n'); // draws once
   await shows(p, 'PID');
   await sameScreen(p, d, id);
   await end(p, id);
