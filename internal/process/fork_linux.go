@@ -44,8 +44,9 @@ func Do(calls []Call) (what string, err error) {
 }
 
 // callFD is above every descriptor that a child gets. Those of its calls are not below, so that the files of
-// the child do not replace them.
-const callFD = 64
+// the child do not replace them. It is well below 64, because the kernel makes a process with threads wait
+// for milliseconds when it first needs a table of more than 64 descriptors.
+const callFD = 32
 
 // CallFD moves a descriptor of this process to where a Call can use it. It closes fd.
 func CallFD(fd int) (int, error) {
