@@ -6,8 +6,7 @@ COMMIT    := $(shell git describe --always --exclude '*' --dirty 2>/dev/null)
 VERSION   := $(or $(VERSION),$(shell sed -n 's/^var Version = "\(.*\)"/\1/p' internal/version/version.go)$(COMMIT:%=+%))
 PREFIX    ?= /usr/local
 FUZZTIME  ?= 30s
-# Three packages at once on two cores, because most tests wait for processes more than they compute.
-TESTFLAGS ?= -race -p 3 -timeout 20m
+TESTFLAGS ?= -race -p 2 -timeout 20m
 PKG       ?= ./...
 # The tests that also run without a subreaper or cgroups; they take less than a minute.
 SCANNED   := TestCases/^(bash|sh)$$/^own-(left|cancel|to-(setsid|nohup|fork|respawn|ignore|dead|double))|^Test(Daemon|Runner|Both)Killed$$

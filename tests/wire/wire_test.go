@@ -65,7 +65,6 @@ func TestWire(t *testing.T) {
 				continue
 			}
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+transport, func(t *testing.T) {
-				t.Parallel()
 				s := newScript(t, transport)
 				if bytes.Contains(txtar.Format(archive), []byte("${agent}")) {
 					s.vars["agent"] = trltest.FakeAgent(t)
