@@ -12,10 +12,10 @@ import (
 // person must decide.
 //
 // A rule that denies or asks and has a pattern cannot be compared with an unknown subject. After
-// such a rule, nothing allows the request: a person decides. The same holds if the pattern occurs
-// anywhere in the input of an MCP server's tool, because TRL does not know which field such a tool
-// uses. An unknown tool may be the tool of any
-// such rule: then the pattern decides or, if the rule has none, a person does.
+// such a rule, nothing allows the request: a person decides. The same holds if the pattern occurs in
+// another field of the input of an MCP server's tool, because TRL does not know which field such a
+// tool uses. An unknown tool may be the tool of any such rule: then the pattern decides or, if the
+// rule has none, a person does.
 func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
 	if p == nil || r.Kind != "permission" { // a person answers questions and plans
 		return nil
@@ -27,7 +27,7 @@ func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
 			continue
 		}
 		if !concerns(rule, r) {
-			doubt = doubt || rule.Action != "allow" && (r.Subject == "" || strings.HasPrefix(r.Tool, mcpPrefix) && inInput(rule.Pattern, r))
+			doubt = doubt || rule.Action != "allow" && (r.Subject == "" || strings.HasPrefix(r.Tool, mcpPrefix) && inInput(rule, r))
 			continue
 		}
 		if !named && anything(rule.Pattern) {
@@ -65,12 +65,19 @@ func concerns(rule api.DialogueRule, r api.DialogueRequest) bool {
 	case rule.Action == "allow" || r.Subject != "" && !r.SubjectGuessed() && !toolUnknown(r):
 		return false
 	}
-	return mentions(rule.Pattern, r.Subject) || mentions(rule.Pattern, r.Title) || inInput(rule.Pattern, r)
+	return mentions(rule.Pattern, r.Subject) || mentions(rule.Pattern, r.Title) || inInput(rule, r)
 }
 
-// inInput reports whether a pattern matches a part of a text in the input of a tool.
-func inInput(pattern string, r api.DialogueRequest) bool {
-	return slices.ContainsFunc(inputTexts(r.Input), func(text string) bool { return mentions(pattern, text) })
+// inInput reports whether the pattern of a rule matches a part of a text in the input of a tool. The
+// text of a subject that is certain must match as a whole: /etc/* is not about /work/etc/x.
+func inInput(rule api.DialogueRule, r api.DialogueRequest) bool {
+	certain := r.Subject != "" && !r.SubjectGuessed() && !toolUnknown(r)
+	return slices.ContainsFunc(inputTexts(r.Input), func(text string) bool {
+		if certain && text == r.Subject {
+			return describes(rule, "", text)
+		}
+		return mentions(rule.Pattern, text)
+	})
 }
 
 // joins are the characters that combine commands or redirect output: "git *" must not allow "git

@@ -118,6 +118,7 @@ func TestPolicyOtherFields(t *testing.T) {
 	for name, c := range map[string]struct{ tool, subject, input, want string }{
 		"subject":          {"mcp__fs__read", "/etc/shadow", `{"path":"/etc/shadow"}`, "deny"},
 		"harmless":         {"mcp__fs__read", "/src/x", `{"path":"/src/x","n":1}`, "allow"},
+		"further down":     {"mcp__fs__read", "/work/etc/x", `{"path":"/work/etc/x"}`, "allow"},
 		"no subject":       {"mcp__fs__read", "", `{"command":"x","path":"/etc/shadow"}`, "deny"},
 		"nothing found":    {"mcp__fs__read", "", `{"command":"x","path":"/src"}`, ""},
 		"list":             {"mcp__fs__read", "/src/x", `{"path":"/src/x","paths":["/etc/shadow"]}`, ""},
