@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -154,6 +155,7 @@ func Start(start func(process.Spec) (*process.Process, error), spec process.Spec
 	case c.empty():
 		return start(spec)
 	case c.direct():
+		spec.Dir = nearDir(spec)
 		return c.start(start, spec)
 	}
 	self := "/proc/self/exe" // also when the file was replaced
@@ -163,7 +165,9 @@ func Start(start func(process.Spec) (*process.Process, error), spec process.Spec
 			return nil, err
 		}
 	}
-	if c.Isolation != nil && len(c.Isolation.View) > 0 {
+	if c.Isolation == nil || len(c.Isolation.View) == 0 {
+		spec.Dir = nearDir(spec)
+	} else { // only the process itself sees its directory
 		own := *c
 		own.Dir, own.NearDir, spec.Dir = spec.Dir, spec.NearDir, "/"
 		c = &own
@@ -201,6 +205,18 @@ func Start(start func(process.Spec) (*process.Process, error), spec process.Spec
 		return nil, &os.PathError{Op: "start confined", Path: what, Err: syscall.Errno(errno)}
 	}
 	return nil, errors.New("start confined: " + what)
+}
+
+// nearDir returns the directory of a process, or with NearDir the nearest one above that exists.
+func nearDir(spec process.Spec) string {
+	dir := spec.Dir
+	for spec.NearDir && dir != "" && dir != "/" {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			break
+		}
+		dir = path.Dir(dir)
+	}
+	return dir
 }
 
 // Enter is the process that Start starts: it applies the confinement and becomes the program. The

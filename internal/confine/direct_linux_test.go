@@ -201,3 +201,34 @@ func TestWorkingDirectoryStaysInside(t *testing.T) {
 		}
 	}
 }
+
+// A process with NearDir whose directory was removed begins in the nearest one above.
+func TestNearDirectory(t *testing.T) {
+	reaper := process.NewReaper()
+	defer reaper.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, i := range isolations(t) {
+		out, theirs, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := process.Spec{Path: "/bin/pwd", Args: []string{"pwd", "-P"}, Dir: dir + "/removed/below", NearDir: true, Files: []*os.File{null, theirs, null}}
+		p, err := confine.Start(reaper.Start, spec, &confine.Confinement{Isolation: i})
+		theirs.Close()
+		text, readErr := io.ReadAll(out)
+		out.Close()
+		if err != nil || readErr != nil || string(text) != dir+"\n" {
+			t.Errorf("%s: %q, %v, %v; want %s", name, text, err, readErr, dir)
+			continue
+		}
+		<-p.Done()
+	}
+}

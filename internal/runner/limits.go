@@ -113,7 +113,7 @@ func (r *Runner) change(changes api.Limits, required []string) error {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	b.mu.Lock()
-	before, place := b.limits, b.place
+	before, place, enforced := b.limits, b.place, b.plan.Report.Enforced
 	changed := changes.Names()
 	for _, name := range b.required {
 		if !slices.Contains(changed, name) {
@@ -124,7 +124,14 @@ func (r *Runner) change(changes api.Limits, required []string) error {
 	for _, l := range []struct {
 		name     string
 		old, new *int64
-	}{{api.LimitOpenFiles, before.OpenFiles, changes.OpenFiles}, {api.LimitFileBytes, before.FileBytes, changes.FileBytes}} {
+	}{
+		{api.LimitOpenFiles, before.OpenFiles, changes.OpenFiles}, {api.LimitFileBytes, before.FileBytes, changes.FileBytes},
+		{api.LimitMemory, before.MemoryBytes, changes.MemoryBytes}, {api.LimitPids, before.Pids, changes.Pids},
+	} {
+		weak := slices.Contains(enforced, api.EnforcedLimit{Limit: l.name, Mechanism: api.MechanismWeak})
+		if (l.name == api.LimitMemory || l.name == api.LimitPids) && !weak {
+			continue // a cgroup can be raised
+		}
 		if l.new != nil && positive(l.old) > 0 && (*l.new == 0 || *l.new > *l.old) {
 			return api.InvalidParam("limits."+l.name, "is %d now and can only become smaller, because processes that run cannot raise it", *l.old)
 		}
