@@ -32,9 +32,6 @@ func (s *Session) deadlineLocked() (at time.Time, cause string) {
 		if left := s.viewers.left; !left.IsZero() && left.Add(idle).After(end) {
 			end = left.Add(idle)
 		}
-		if s.viewersDue.After(end) {
-			end = s.viewersDue
-		}
 		if at.IsZero() || end.Before(at) {
 			at, cause = end, why
 		}

@@ -120,6 +120,9 @@ func (s *Session) applyFirstReport() error {
 		return errNothingToKeep
 	}
 	s.described = true
+	if s.kindLocked() == api.KindTerminal {
+		s.viewers.left = time.Now() // those of the earlier daemon have lost it
+	}
 	if !shell && s.state == api.SessionIdle {
 		if err := s.toLocked(api.SessionRunning, ""); err != nil {
 			return err
@@ -137,9 +140,6 @@ func (s *Session) finishRecovery() {
 	s.registry.forgetOldNames(s)
 	s.mu.Lock()
 	ended := s.ending.report != nil
-	if s.kindLocked() == api.KindTerminal {
-		s.viewersDue = time.Now().Add(ownerPatience)
-	}
 	if ended {
 		// An earlier daemon was ending it, or it ended by itself. The runner still has its output.
 		s.requestExportLocked()

@@ -72,7 +72,6 @@ type Session struct {
 	createdAt   time.Time           // guarded by mu; when it was created; like the next two it has a monotonic reading
 	idleSince   time.Time           // guarded by mu; zero while it is in use
 	lastBusy    time.Time           // guarded by mu; when the runner last reported processes besides the shell
-	viewersDue  time.Time           // guarded by mu; until when the viewers of an earlier daemon may come back
 	timeouts    link.Timeouts       // guarded by mu; the lifetime and idle timeout set for this session alone
 	// stopOwnerWait stops waiting for the owner's connection to close, or for a new owner.
 	stopOwnerWait func() bool // guarded by mu

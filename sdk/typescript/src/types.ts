@@ -806,9 +806,9 @@ export interface SessionCreateParams {
   /**
    * Ends the session after this many idle seconds. A shell session is idle while nothing but its
    * shell runs, and no argv either; a terminal or program is idle while it neither writes output nor
-   * gets input. A terminal is not idle while a viewer is attached: its idle time then counts from
-   * when the last viewer leaves. Absent: the daemon's idle_timeout_s for a shell, and never for a
-   * terminal or program; 0: never.
+   * gets input. A terminal is not idle while a viewer is attached: its idle time begins anew when
+   * the last viewer leaves, and when the daemon restarts. Absent: the daemon's idle_timeout_s for a
+   * shell, and never for a terminal or program; 0: never.
    */
   idle_timeout_s?: number;
   /** Bound what the session may use. session.info reports what is in force. */

@@ -94,9 +94,9 @@ class SessionOptions(TypedDict, total=False):
     idle_timeout_s: float
     """Ends the session after this many idle seconds. A shell session is idle while nothing but its
     shell runs, and no argv either; a terminal or program is idle while it neither writes output
-    nor gets input. A terminal is not idle while a viewer is attached: its idle time then counts
-    from when the last viewer leaves. Absent: the daemon's idle_timeout_s for a shell, and never
-    for a terminal or program; 0: never.
+    nor gets input. A terminal is not idle while a viewer is attached: its idle time begins anew
+    when the last viewer leaves, and when the daemon restarts. Absent: the daemon's
+    idle_timeout_s for a shell, and never for a terminal or program; 0: never.
     """
 
     limits: _types.Limits
@@ -222,9 +222,9 @@ class TerminalOptions(TypedDict, total=False):
     idle_timeout_s: float
     """Ends the session after this many idle seconds. A shell session is idle while nothing but its
     shell runs, and no argv either; a terminal or program is idle while it neither writes output
-    nor gets input. A terminal is not idle while a viewer is attached: its idle time then counts
-    from when the last viewer leaves. Absent: the daemon's idle_timeout_s for a shell, and never
-    for a terminal or program; 0: never.
+    nor gets input. A terminal is not idle while a viewer is attached: its idle time begins anew
+    when the last viewer leaves, and when the daemon restarts. Absent: the daemon's
+    idle_timeout_s for a shell, and never for a terminal or program; 0: never.
     """
 
     limits: _types.Limits
@@ -306,9 +306,9 @@ class ProgramOptions(TypedDict, total=False):
     idle_timeout_s: float
     """Ends the session after this many idle seconds. A shell session is idle while nothing but its
     shell runs, and no argv either; a terminal or program is idle while it neither writes output
-    nor gets input. A terminal is not idle while a viewer is attached: its idle time then counts
-    from when the last viewer leaves. Absent: the daemon's idle_timeout_s for a shell, and never
-    for a terminal or program; 0: never.
+    nor gets input. A terminal is not idle while a viewer is attached: its idle time begins anew
+    when the last viewer leaves, and when the daemon restarts. Absent: the daemon's
+    idle_timeout_s for a shell, and never for a terminal or program; 0: never.
     """
 
     limits: _types.Limits
