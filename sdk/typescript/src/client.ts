@@ -1,7 +1,7 @@
 import { Dialogue, type DialogueOptions } from "./dialogue.js";
-import { ConnectionLostError, type TrlError } from "./errors.js";
+import { ConnectionLostError } from "./errors.js";
 import { fromWire, toWire, type Camel } from "./names.js";
-import { isUnavailable, mayHaveBeenDone, Patience, type Link, type ReconnectOptions } from "./reconnect.js";
+import { isOver, isUnavailable, mayHaveBeenDone, Patience, type Link, type ReconnectOptions } from "./reconnect.js";
 import type { CallMethod, CallParams, CallResult, ExecResult } from "./results.js";
 import { Exec, Session, type RunOptions } from "./session.js";
 import { EventStream, type StreamOptions } from "./stream.js";
@@ -141,8 +141,8 @@ export class Trl {
   }
 
   /**
-   * Calls a method with the names of the wire. With `again` it is not the user who asks: a daemon
-   * that was stopped on purpose is not replaced.
+   * Calls a method with the names of the wire. With `again`, the client resumes earlier work by itself:
+   * it starts no daemon if a user stopped the last one.
    * @internal
    */
   async request(untraced: WireRequest, signal?: AbortSignal, again = false): Promise<unknown> {
@@ -222,11 +222,6 @@ function isRepeatable({ method, params }: WireRequest): boolean {
       return String(params["dialogue_id"]).startsWith("d-") && params["forget"] !== true;
   }
   return readMethods.includes(method as Method);
-}
-
-/** Whether there is nothing left to wait for: the daemon was stopped, and has ended its sessions. */
-function isOver({ method }: WireRequest, error: TrlError): boolean {
-  return ["exec.run", "exec.start", "exec.wait", "session.wait"].includes(method) && error.details["sessions"] === "ended";
 }
 
 /** Whether the command must end when its caller gives up waiting. */

@@ -19,6 +19,13 @@ export interface Link extends ReconnectOptions {
   traced(request: WireRequest): WireRequest;
 }
 
+const lasting = new Set(["exec.run", "exec.start", "exec.wait", "session.wait", "exec.stream", "session.attach"]);
+
+/** Whether there is nothing left to wait for: the daemon was stopped, and has ended its sessions. */
+export function isOver({ method }: WireRequest, error: TrlError): boolean {
+  return lasting.has(method) && error.details["sessions"] === "ended";
+}
+
 /** Whether the daemon could not be reached, or answered that it is starting or stopping. */
 export function isUnavailable(error: unknown): error is TrlError {
   return error instanceof TrlError && error.code === "RUNTIME_UNAVAILABLE";

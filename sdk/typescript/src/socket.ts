@@ -21,7 +21,7 @@ export class SocketTransport implements Transport {
   #starting: Promise<string> | undefined;
   #shared: LineConnection | undefined;
   #dialing: Promise<LineConnection> | undefined; // of #shared
-  #dialsAgain = false; // whether #dialing continues what was asked before
+  #dialsAgain = false; // whether #dialing resumes earlier work, for which no stopped daemon is replaced
   #own = new Set<LineConnection>();
   #closed = false;
 

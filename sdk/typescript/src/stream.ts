@@ -1,7 +1,7 @@
 import { decodeText, exactBytes } from "./bytes.js";
 import { ConnectionLostError, TrlError } from "./errors.js";
 import { fromWire } from "./names.js";
-import { isUnavailable, mayHaveBeenDone, Patience, type Link, type ReconnectOptions } from "./reconnect.js";
+import { isOver, isUnavailable, mayHaveBeenDone, Patience, type Link, type ReconnectOptions } from "./reconnect.js";
 import type { ExecOutcome, LifecycleEvent, MissedEvent } from "./results.js";
 import type { Abortable, Push, Pushes, WireRequest } from "./transport.js";
 import { eventTypes, type StreamEvent, type StreamName, type StreamStart } from "./types.js";
@@ -192,7 +192,7 @@ export abstract class PushStream<T> implements AsyncIterable<T> {
     this.#opening = undefined;
     try {
       this.#signal?.throwIfAborted();
-      if (!isUnavailable(error)) throw error;
+      if (!isUnavailable(error) || isOver(this.#request, error)) throw error;
       await this.#patience.pause(error, this.#signal);
     } catch (final) {
       this.#end();

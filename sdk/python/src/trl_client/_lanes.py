@@ -100,7 +100,7 @@ class SocketLane:
 def dial_unix(target: UnixTarget, again: bool) -> socket.socket:
     """Connect to a socket; start a daemon if none listens and the target allows it.
 
-    A caller that continues what was asked before (again) starts none if the last one was stopped on purpose.
+    With again, the client resumes earlier work by itself: it starts no daemon if a user stopped the last one.
     """
     try:
         return connect_unix(target.path)

@@ -27,8 +27,8 @@ STARTING = "starting"
 STOPPING = "stopping"
 """The reasons of a daemon that is starting or stopping; the code of the error is RUNTIME_UNAVAILABLE."""
 
-LASTING = ("exec.run", "exec.start", "exec.wait", "session.wait")
-"""The calls that cannot succeed any more once the daemon has ended its sessions."""
+LASTING = ("exec.run", "exec.start", "exec.wait", "session.wait", "exec.stream", "session.attach")
+"""The calls and streams that cannot succeed any more once the daemon has ended its sessions."""
 
 
 class Backoff:
@@ -140,6 +140,8 @@ class Cursor:
 
     def goes_on_after(self, error: TrlError) -> bool:
         """Report whether opening the stream again may succeed, and starts no command a second time."""
+        if self._first.method in LASTING and error.details.get("sessions") == "ended":
+            return False  # the daemon was stopped, and the command or terminal has ended with it
         return not_begun(error) or gone(error) and self._resumable()
 
     def _resumable(self) -> bool:
