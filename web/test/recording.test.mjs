@@ -95,7 +95,7 @@ test('the keyboard seeks, pauses and changes the speed; the place is in the addr
   await settled(p);
   assert.equal(await place(p), 0.4);
   assert.equal(await p.getAttribute('.controls .primary', 'aria-label'), 'Play'); // an address with a place does not run
-  await p.focus('[aria-label="Place in the recording"]');
+  await p.focus('[aria-label="Position in the recording"]');
   await p.keyboard.press('End');
   const last = await place(p);
   assert.ok(last > 1, String(last));
@@ -140,7 +140,7 @@ test('markers are places to jump to, and a long pause is as short as wanted', { 
     assert.equal((await place(p)).toFixed(6), t.toFixed(6));
     assert.equal(await shown(p), truthAt(cast, t));
   };
-  await p.focus('[aria-label="Place in the recording"]');
+  await p.focus('[aria-label="Position in the recording"]');
   await p.keyboard.press(']');
   await at(begun);
   await p.keyboard.press(']');

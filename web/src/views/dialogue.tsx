@@ -214,7 +214,7 @@ function Live({ t, d }: { t: Transcript; d: DialogueInfo }) {
   if (d.stalled_at && d.state === 'running') return <div class="live warn" role="status">The agent has been silent<span aria-hidden="true"> for {since(d.stalled_at)}</span>. It may still be working.</div>;
   if (d.state === 'running') return <div class="live dim"><span class="dots" aria-hidden="true"><i /><i /><i /></span> The agent is working</div>;
   if (d.state === 'starting') return <div class="live dim">The agent is starting…</div>;
-  if (d.state === 'idle' && d.background_tasks > 0) return <div class="live dim">{d.background_tasks} {d.background_tasks === 1 ? 'task runs' : 'tasks run'} in the background</div>;
+  if (d.state === 'idle' && d.background_tasks > 0) return <div class="live dim">{d.background_tasks} {d.background_tasks === 1 ? 'task is' : 'tasks are'} running in the background</div>;
   return null;
 }
 
@@ -343,12 +343,12 @@ function Dock({ id, open }: { id: string; open: import('../../../sdk/typescript/
   const done = useRef(wanted);
   useLayoutEffect(() => {
     if (done.current === wanted) return;
-    // The focus is lost when the answered card goes. Whoever is in another card already stays there.
+    // The focus is lost when the answered card goes. A person who has moved on stays where they are.
     const inside = () => ref.current?.contains(document.activeElement) ?? false;
     const at = inside() ? document.activeElement!.closest<HTMLElement>('.ask') : null;
     if (at && answered.has(id + at.dataset['request'])) return;
     done.current = wanted;
-    if (!at) setTimeout(() => { if (!inside()) (ref.current?.querySelector<HTMLElement>('.ask') ?? document.getElementById('composer'))?.focus(); }, 50);
+    if (!at) setTimeout(() => { if (!document.activeElement || document.activeElement === document.body) (ref.current?.querySelector<HTMLElement>('.ask') ?? document.getElementById('composer'))?.focus(); }, 50);
   }, [wanted, open.map((r) => r.request_id).join()]);
   return <div class="dock" ref={ref} hidden={open.length === 0}>{open.length > 1 && <p class="dim dock-count">{open.length} requests waiting</p>}{open.map((r) => <RequestCard key={r.request_id} dialogue={id} request={r} />)}</div>;
 }
@@ -420,10 +420,10 @@ function Composer({ d, draftName, send }: { d: DialogueInfo; draftName: string; 
       )}
       {images.length > 0 && <div class="group attached">{images.map((i, n) => <span key={n} class="tag">{plain(i.name || i.type)} <button type="button" class="icon tiny" aria-label={`Remove ${plain(i.name)}`} onClick={() => setImages(images.filter((_, k) => k !== n))}>×</button></span>)}</div>}
       <div class="composer-row">
-        <textarea id="composer" ref={box} rows={1} value={text} aria-label="Message to the agent" placeholder={d.state === 'running' || d.state === 'requires_action' ? 'Message, read when the agent can' : 'Message'}
+        <textarea id="composer" ref={box} rows={1} value={text} aria-label="Message to the agent" placeholder={d.state === 'running' || d.state === 'requires_action' ? 'Message; the agent reads it when it can' : 'Message'}
           role={commands.length ? 'combobox' : undefined} aria-expanded={commands.length ? true : undefined} aria-controls={commands.length ? 'slash' : undefined} aria-activedescendant={commands.length ? 'slash-' + index : undefined}
           onInput={(e) => { setText(e.currentTarget.value); setShut(false); }} onKeyDown={keys} onPaste={(e) => { const files = [...(e.clipboardData?.files ?? [])]; if (files.length) { e.preventDefault(); attach(files); } }} />
-        {takes && <label class="attach" title="Add a picture"><span aria-hidden="true">+</span><input type="file" class="hidden" accept="image/png,image/jpeg,image/gif,image/webp" multiple aria-label="Add a picture" onChange={(e) => { attach(e.currentTarget.files ?? []); e.currentTarget.value = ''; }} /></label>}
+        {takes && <label class="attach" title="Add an image"><span aria-hidden="true">+</span><input type="file" class="hidden" accept="image/png,image/jpeg,image/gif,image/webp" multiple aria-label="Add a picture" onChange={(e) => { attach(e.currentTarget.files ?? []); e.currentTarget.value = ''; }} /></label>}
         <button type="submit" class="primary" disabled={!text.trim() && images.length === 0}>Send</button>
       </div>
       <div class="composer-foot dim hint">Enter sends · Shift+Enter adds a new line{d.commands?.length ? ' · / lists the commands of the agent' : ''}{d.policy?.rules.length ? ` · ${d.policy.rules.length} ${d.policy.rules.length === 1 ? 'rule' : 'rules'}` : ''}</div>

@@ -12,7 +12,7 @@ const QUIET = 60_000; // a longer pause is shown as one row
 
 const words: Record<string, [string, string]> = {
   'session.created': ['+', 'session created'], 'session.running': ['●', 'command running'], 'session.idle': ['◐', 'idle'], 'session.terminated': ['○', 'session ended'],
-  'session.updated': ['✎', 'session changed'], 'session.unreachable': ['▲', 'cannot be reached'], 'session.reachable': ['△', 'can be reached again'], 'session.progress': ['◌', 'on the way'],
+  'session.updated': ['✎', 'session changed'], 'session.unreachable': ['▲', 'cannot be reached'], 'session.reachable': ['△', 'can be reached again'], 'session.progress': ['◌', 'being created'],
   'exec.queued': ['◌', 'command queued'], 'exec.running': ['▸', 'command started'], 'exec.exited': ['▪', 'command ended'], 'exec.closed': ['▫', 'output complete'],
   'dialogue.created': ['+', 'dialogue created'], 'dialogue.state': ['◐', 'state'], 'dialogue.request_opened': ['◆', 'the agent asks'], 'dialogue.request_closed': ['◇', 'request closed'],
   'dialogue.turn_ended': ['▪', 'turn ended'], 'dialogue.ended': ['○', 'agent ended'], 'dialogue.removed': ['✕', 'record deleted'],

@@ -34,7 +34,7 @@ function outcome(i: ExecInfo): string {
   if (!o) return '';
   const how = o.timed_out ? 'timed out' : o.cancelled ? 'cancelled' : o.signal ? `ended by ${o.signal}` : `exit status ${o.exit_code}`;
   const rest = [
-    duration(o.duration_ms), o.killed.length > 0 ? `${o.killed.length} processes ended` : '', o.left_running.length > 0 ? `${o.left_running.length} still running` : '',
+    duration(o.duration_ms), o.killed.length > 0 ? `${o.killed.length} ${o.killed.length === 1 ? 'process' : 'processes'} ended` : '', o.left_running.length > 0 ? `${o.left_running.length} still running` : '',
   ].filter(Boolean);
   return [how, ...rest].join(' · ');
 }
@@ -138,7 +138,7 @@ function Output({ info, stream, choose }: { info: ExecInfo; stream: StreamName; 
           ))}
         </span>
         <form class="grow" role="search" onSubmit={(e) => { e.preventDefault(); void search(pattern); }}>
-          <input class="filter" aria-label="Search the whole output" placeholder="/ search all of it (regular expression)" value={pattern} onInput={(e) => { setPattern(e.currentTarget.value); if (!e.currentTarget.value) void search(''); }} />
+          <input class="filter" aria-label="Search the whole output" placeholder="/ search the whole output (regular expression)" value={pattern} onInput={(e) => { setPattern(e.currentTarget.value); if (!e.currentTarget.value) void search(''); }} />
         </form>
         <button class="small" onClick={() => { stick.current = false; setMarked(-1); void log?.toStart().then(() => { if (box.current) box.current.scrollTop = 0; }); }}>Top</button>
         <button class="small" aria-pressed={log?.following.value} onClick={toEnd}>{log?.complete.value ? 'End' : 'Follow'}</button>

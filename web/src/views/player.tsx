@@ -287,7 +287,7 @@ export function PlayerPage({ id }: { id: string }) {
           <button class="primary" ref={button} aria-label={p!.playing.value ? 'Pause' : 'Play'} title="Space" onClick={toggle}>{p!.playing.value ? '❚❚' : '▶'}</button>
           <span class="mono time">{clock(now, end)} / {clock(end, end)}</span>
           <span class="track grow">
-            <input type="range" aria-label="Place in the recording" min={0} max={end} step="any" value={now} aria-valuetext={`${clock(now, end)} of ${clock(end, end)}`} onInput={(e) => to(Number(e.currentTarget.value))} />
+            <input type="range" aria-label="Position in the recording" min={0} max={end} step="any" value={now} aria-valuetext={`${clock(now, end)} of ${clock(end, end)}`} onInput={(e) => to(Number(e.currentTarget.value))} />
             {end > 0 && markers.map((m, i) => <button key={i} class="marker" style={{ left: `${(m.at / end) * 100}%` }} title={plain(m.data) || 'marker'} aria-label={`Marker ${plain(m.data)} at ${clock(m.at, end)}`} onClick={() => to(m.at)} />)}
           </span>
           <label>Speed <select aria-label="Speed" value={String(p!.speed.value)} onChange={(e) => (p!.speed.value = Number(e.currentTarget.value))}>{SPEEDS.map((s) => <option key={s} value={String(s)}>{s}×</option>)}</select></label>

@@ -78,7 +78,7 @@ export function RequestCard({ dialogue, request: r, where }: { dialogue: string;
     }
   };
   const keys = (e: KeyboardEvent) => {
-    if (!may || e.ctrlKey || e.altKey || e.metaKey || !prefs.value.keys) return;
+    if (!may || e.repeat || e.ctrlKey || e.altKey || e.metaKey || !prefs.value.keys) return;
     if (e.key === 'Escape' && mode) {
       e.preventDefault();
       setMode('');

@@ -176,7 +176,7 @@ export function wordsOf(line: string): string[] {
   return out;
 }
 
-const builtin: [value: string, text: string][] = [['', 'none'], ['workspace', 'workspace: writes only below its directory'], ['read-only', 'read-only: writes only to a private /tmp']];
+const builtin: [value: string, text: string][] = [['', 'none'], ['workspace', 'workspace: writes only below its directory; the home directory is hidden'], ['read-only', 'read-only: as workspace, but writes only to a private /tmp']];
 
 /** The choice of what a new session may touch: one of the profiles that are built in, or of the configuration. */
 export function IsolationField({ value, set }: { value: string; set(e: { currentTarget: { value: string } }): void }) {
