@@ -6,8 +6,8 @@ import (
 )
 
 // Package encoding/json prepares the encoder of every type that the first value of a type can reach.
-// The types below are large and seldom used, and session.create, session.info and session.list reach
-// them. They marshal themselves, so that a runner and a trl process prepare them only if they occur.
+// The types below are large or seldom used, and session.create, session.info, session.list and exec.run
+// reach them. They marshal themselves, so that a runner and a trl process prepare them only if they occur.
 
 // MarshalJSON implements json.Marshaler.
 func (o PlaceOptions) MarshalJSON() ([]byte, error) {
@@ -43,6 +43,42 @@ func (i SessionIsolation) MarshalJSON() ([]byte, error) {
 func (t TerminalInfo) MarshalJSON() ([]byte, error) {
 	type plain TerminalInfo
 	return marshalApart(plain(t))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (l EnforcedLimit) MarshalJSON() ([]byte, error) {
+	type plain EnforcedLimit
+	return marshalApart(plain(l))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (l UnenforcedLimit) MarshalJSON() ([]byte, error) {
+	type plain UnenforcedLimit
+	return marshalApart(plain(l))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (l CommandLimits) MarshalJSON() ([]byte, error) {
+	type plain CommandLimits
+	return marshalApart(plain(l))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (k OOMKill) MarshalJSON() ([]byte, error) {
+	type plain OOMKill
+	return marshalApart(plain(k))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p KilledProcess) MarshalJSON() ([]byte, error) {
+	type plain KilledProcess
+	return marshalApart(plain(p))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s PTYSize) MarshalJSON() ([]byte, error) {
+	type plain PTYSize
+	return marshalApart(plain(s))
 }
 
 // marshalApart leaves HTML as it is: the encoder that called MarshalJSON escapes it, if it wants to.

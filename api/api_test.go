@@ -316,7 +316,7 @@ func TestAccess(t *testing.T) {
 		switch {
 		case reads:
 			want = api.AccessRead
-		case m.Name == "system.http" || m.Name == "web.open" || m.Name == "web.share":
+		case m.Name == "system.http" || m.Name == "web.open":
 			want = api.AccessLocal
 		}
 		if m.Access != want {

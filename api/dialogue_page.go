@@ -183,7 +183,7 @@ type DialogueLine struct {
 	Bytes  int64  `json:"bytes"`  // length with its line end
 	// At is when TRL received or sent the line. Absent: an earlier version wrote the record.
 	At   *time.Time `json:"at,omitempty"`
-	Type string     `json:"type,omitempty"` // the type or the method that the line names, if it is short enough to look
+	Type string     `json:"type,omitempty"` // the type or the method that the line names in its first 64 KiB
 	Text string     `json:"text"`           // the line without its line end, or its beginning
 	// TextBase64 has the exact bytes, if text is not UTF-8.
 	TextBase64 string `json:"text_base64,omitempty"`

@@ -149,10 +149,10 @@ func (p ExecParams) checkCommand() error {
 		misfits bool
 		is      string
 	}{
-		{"command", p.Argv == nil && p.Command == "" && !p.empty, "is required, or argv"},
+		{"command", p.Argv == nil && p.Command == "" && !p.empty, "is required, unless argv is set"},
 		{"argv", p.Argv != nil && p.Command != "", "cannot be given together with command"},
 		{"argv", p.Argv != nil && (len(p.Argv) == 0 || p.Argv[0] == ""), "must begin with the program"},
-		{"pty", p.Argv == nil && p.Pty != nil, "is for argv; a shell has no terminal, see session.create {kind: terminal}"},
+		{"pty", p.Argv == nil && p.Pty != nil, "is only for argv; a shell has no terminal, see session.create {kind: terminal}"},
 	} {
 		if c.misfits {
 			return InvalidParam(c.field, "%s", c.is)
@@ -220,8 +220,9 @@ type KilledProcess struct {
 	Signal  string `json:"signal"`  // the last signal sent, such as SIGTERM or SIGKILL
 }
 
-// Usage is the resources that a command and the children it waited for consumed. With limits
-// in a cgroup, it includes the other processes of the command.
+// Usage is the resources that a command and the children it waited for consumed. Where the session
+// has a cgroup, it includes the other processes of the command, unless processes of earlier commands
+// or of argv ran meanwhile.
 type Usage struct {
 	UserMS   int64 `json:"user_ms"`   // CPU time in user mode
 	SystemMS int64 `json:"system_ms"` // CPU time in the kernel
@@ -230,7 +231,7 @@ type Usage struct {
 	MaxRSSBytes int64 `json:"max_rss_bytes"`
 	// MemoryPeakBytes is the most memory that all processes of the command had together, and the
 	// shell with them; 0 if neither the command nor its session has a memory limit, or if the session had
-	// more before and the kernel cannot begin anew.
+	// more before and the kernel cannot begin anew (cgroup v2 before Linux 6.12).
 	MemoryPeakBytes int64 `json:"memory_peak_bytes,omitempty"`
 	// ThrottledMS is the time for which the limit cpus stopped the command's processes.
 	ThrottledMS int64 `json:"throttled_ms,omitempty"`

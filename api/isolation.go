@@ -99,7 +99,8 @@ type IsolationReport struct {
 	NotEnforced []UnenforcedAspect `json:"not_enforced"` // aspects that the place cannot enforce
 }
 
-// SessionIsolation is the isolation of a session, with its profile applied, and what is in force of it.
+// SessionIsolation is the isolation of a session, with its profile applied, and which parts
+// of it are in force.
 type SessionIsolation struct {
 	Profile   string   `json:"profile,omitempty"`   // the profile that the creator named
 	Files     string   `json:"files"`               // all, workspace or read-only
@@ -115,7 +116,7 @@ type SessionIsolation struct {
 	IsolationReport
 }
 
-// Report returns the isolation with what is in force of it.
+// Report returns the isolation, with the parts of it that are in force.
 func (i Isolation) Report(report IsolationReport) *SessionIsolation {
 	all := Isolation{Files: FilesAll, Network: NetworkAll, Processes: ProcessesAll}.Over(i)
 	return &SessionIsolation{

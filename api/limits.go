@@ -79,7 +79,7 @@ type LimitReport struct {
 	NotEnforced []UnenforcedLimit `json:"not_enforced"` // limits that the place cannot enforce
 }
 
-// SessionLimits are the limits of a session and what is in force of them. A limit of 0 is none.
+// SessionLimits are the limits of a session, and which of them are in force. A limit of 0 is none.
 type SessionLimits struct {
 	CPUs        float64 `json:"cpus,omitempty"`         // processors
 	MemoryBytes int64   `json:"memory_bytes,omitempty"` // memory of all processes together
@@ -92,7 +92,7 @@ type SessionLimits struct {
 	LimitReport
 }
 
-// Report returns the limits with what is in force of them.
+// Report returns the limits, and which of them are in force.
 func (l Limits) Report(report LimitReport) *SessionLimits {
 	return &SessionLimits{
 		CPUs: value(l.CPUs), MemoryBytes: value(l.MemoryBytes), Pids: value(l.Pids), OpenFiles: value(l.OpenFiles), FileBytes: value(l.FileBytes),

@@ -76,7 +76,7 @@ func list() []Method {
 		full(strict(unary("system.upgrade", "Replace the daemon with a new program. Its socket and its sessions stay.", Service.SystemUpgrade))),
 		local(strict(unary("system.http", "Turn HTTP on or off while the daemon runs, or report whether it is on.", Service.SystemHTTP))),
 		local(strict(unary("web.open", "Return an address for a browser that shows the console. Turns HTTP on if it is off.", Service.WebOpen))),
-		local(strict(unary("web.share", "Return an address at which browsers can watch one session or dialogue. Turns HTTP on if it is off.", Service.WebShare))),
+		full(strict(unary("web.share", "Return an address at which browsers can watch one session or dialogue. On the socket and on stdio, turns HTTP on if it is off.", Service.WebShare))),
 		read(unary("web.list", "List the browsers that are logged in to the console, and the shares.", Service.WebList)),
 		full(strict(unary("web.revoke", "Log browsers out of the console, or end shares.", Service.WebRevoke))),
 		read(unary("runtime.list", "List the places where sessions can be created.", Service.RuntimeList)),

@@ -259,7 +259,7 @@ func (p ExecWaitParams) Check() error {
 	case p.AfterSeq < 0:
 		return InvalidParam("after_seq", "must not be negative")
 	case p.AfterSeq > 0 && n > 1:
-		return InvalidParam("after_seq", "is for one command")
+		return InvalidParam("after_seq", "is only for one command")
 	}
 	if err := checkWaitTimes(p.IdleS, p.TimeoutS, p.IdleMS, p.TimeoutMS); err != nil {
 		return err

@@ -31,7 +31,7 @@ func (p DialogueCreateParams) checkPlace() error {
 	case p.Runtime == "remote" && (p.Remote == nil || p.Remote.Address == ""):
 		return InvalidParam("remote", "is required for runtime remote, with its address")
 	case p.Runtime != "remote" && p.Remote != nil:
-		return InvalidParam("remote", "is for runtime remote")
+		return InvalidParam("remote", "is only for runtime remote")
 	}
 	if p.Remote != nil {
 		if err := p.Remote.Options().Check(PlaceTRL); err != nil {

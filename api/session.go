@@ -144,7 +144,8 @@ type SessionCreateParams struct {
 	Isolation *Isolation `json:"isolation,omitempty"`
 	// IsolationMode says what happens if the place cannot enforce the isolation. With require
 	// (default), the call fails with ISOLATION_UNAVAILABLE; with best-effort, session.info reports
-	// the aspects that are not enforced.
+	// the aspects that are not enforced. A built-in profile requires the aspect signals only if the
+	// caller sets this field to require.
 	IsolationMode LimitsMode `json:"isolation_mode,omitempty"`
 }
 

@@ -58,7 +58,7 @@ func (p SessionCreateParams) Check() error {
 		return err
 	}
 	if p.LingerS != nil && !p.Ephemeral {
-		return InvalidParam("linger_s", "is for ephemeral sessions")
+		return InvalidParam("linger_s", "is only for ephemeral sessions")
 	}
 	if err := p.checkPlace(); err != nil {
 		return err
@@ -117,21 +117,21 @@ func (p SessionCreateParams) checkKind() error {
 		misfits bool
 		is      string
 	}{
-		{"command", shell && p.Command != nil, "is for kind terminal or program; a shell runs commands with exec.run"},
-		{"timeout_s", !shell && p.TimeoutS != nil && *p.TimeoutS != 0, "is for kind shell; a terminal or program has no timeout"},
+		{"command", shell && p.Command != nil, "is only for kind terminal or program; a shell runs commands with exec.run"},
+		{"timeout_s", !shell && p.TimeoutS != nil && *p.TimeoutS != 0, "is only for kind shell; a terminal or program has no timeout"},
 		{"shell", !shell && p.Shell != "" && (p.Command != nil || !terminal), "cannot be given together with command, or for kind program"},
-		{"shell", p.Shell == NoShell && !shell, "none is for kind shell"},
-		{"login", p.Shell == NoShell && p.Login, "is for a shell"},
-		{"rc", p.Shell == NoShell && p.RC, "is for a shell"},
-		{"login", !shell && p.Login && (p.Command != nil || !terminal), "is for a shell"},
-		{"rc", !shell && p.RC && (p.Command != nil || !terminal), "is for a shell"},
+		{"shell", p.Shell == NoShell && !shell, "none is only for kind shell"},
+		{"login", p.Shell == NoShell && p.Login, "is only for a shell"},
+		{"rc", p.Shell == NoShell && p.RC, "is only for a shell"},
+		{"login", !shell && p.Login && (p.Command != nil || !terminal), "is only for a shell"},
+		{"rc", !shell && p.RC && (p.Command != nil || !terminal), "is only for a shell"},
 		{"command", p.Kind == KindProgram && len(p.Command) == 0, "is required for kind program"},
 		{"command", p.Command != nil && (len(p.Command) == 0 || p.Command[0] == ""), "must begin with the program"},
-		{"cols", !terminal && p.Cols != nil, "is for kind terminal"},
-		{"rows", !terminal && p.Rows != nil, "is for kind terminal"},
-		{"term", !terminal && p.Term != "", "is for kind terminal"},
-		{"scrollback", !terminal && p.Scrollback != nil, "is for kind terminal"},
-		{"record", !terminal && p.Record, "is for kind terminal"},
+		{"cols", !terminal && p.Cols != nil, "is only for kind terminal"},
+		{"rows", !terminal && p.Rows != nil, "is only for kind terminal"},
+		{"term", !terminal && p.Term != "", "is only for kind terminal"},
+		{"scrollback", !terminal && p.Scrollback != nil, "is only for kind terminal"},
+		{"record", !terminal && p.Record, "is only for kind terminal"},
 		{"record_input", p.RecordInput && !p.Record, "needs record"},
 		{"scrollback", p.Scrollback != nil && (*p.Scrollback < 0 || *p.Scrollback > MaxScrollback), "must be 0 to 100000"},
 	} {

@@ -204,6 +204,9 @@ type EventSubscribeParams struct {
 	// AfterSeq is the number of the last event that the subscriber has. Absent: only new
 	// events; 0: all events that are kept.
 	AfterSeq *int64 `json:"after_seq,omitempty"`
+	// Passive says that no person sees the events now. A subscription of the console's page that is not
+	// passive keeps the hook on_request silent, for five minutes. For other callers the field has no effect.
+	Passive bool `json:"passive,omitempty"`
 }
 
 // Check reports the first invalid parameter.

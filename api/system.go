@@ -28,7 +28,8 @@ func (r *SystemPingResult) UnmarshalJSON(b []byte) error {
 
 // SystemStatsParams says what to count.
 type SystemStatsParams struct {
-	// Disk asks also what the daemon's files take. That reads directories, which takes longer.
+	// Disk also asks for the sizes of the daemon's files. That reads directories, which takes
+	// longer.
 	Disk bool `json:"disk,omitempty"`
 }
 
@@ -48,7 +49,7 @@ type SystemStatsResult struct {
 	Disk       *DiskUsage     `json:"disk,omitempty"` // absent unless the caller asks for it
 }
 
-// DiskUsage is what the files of the daemon take, in bytes.
+// DiskUsage has the sizes of the daemon's files, in bytes.
 type DiskUsage struct {
 	Output     int64 `json:"output_bytes"`     // output of ended sessions
 	Recordings int64 `json:"recordings_bytes"` // recordings of terminals
@@ -75,6 +76,15 @@ type SystemInfoParams struct {
 	// Enforcement asks also which limits and which isolation the daemon's machine can enforce. The
 	// first such call tries them on a session of its own.
 	Enforcement bool `json:"enforcement,omitempty"`
+	// Agents asks also which coding agents the daemon finds on its PATH.
+	Agents bool `json:"agents,omitempty"`
+}
+
+// InstalledAgent is a coding agent that the daemon finds on its PATH.
+type InstalledAgent struct {
+	Agent string   `json:"agent"` // agent of dialogue.create
+	Argv  []string `json:"argv"`  // argv of dialogue.create: the program and its first arguments
+	Path  string   `json:"path"`  // path of the program
 }
 
 // Enforcement says which limits and which isolation of sessions can be in force on the machine of the
@@ -109,6 +119,8 @@ type SystemInfoResult struct {
 	Methods  []string    `json:"methods"` // all methods of this daemon
 	// Enforcement is absent unless the caller wants it.
 	Enforcement *Enforcement `json:"enforcement,omitempty"`
+	// Agents is absent unless the caller wants it, and if the daemon finds none.
+	Agents []InstalledAgent `json:"agents,omitempty"`
 }
 
 // MaxLabel is the maximum length of the label of a connection, in bytes.

@@ -117,8 +117,11 @@ type DialogueItem struct {
 	Status string            `json:"status"`
 	Tool   *DialogueToolCall `json:"tool,omitempty"` // for kind tool_call
 	// Synthetic reports that the agent's program wrote the item, not its model or a person.
-	Synthetic bool   `json:"synthetic,omitempty"`
-	Error     string `json:"error,omitempty"` // the error, in the agent's words
+	Synthetic bool `json:"synthetic,omitempty"`
+	// Message is the state of a message that a client sent: sent, queued, started, done, cancelled
+	// or lost. Absent in events, which report each state on its own.
+	Message string `json:"message,omitempty"`
+	Error   string `json:"error,omitempty"` // the error, in the agent's words
 }
 
 // DialoguePart is a part of an item's content, or of the output of a tool.

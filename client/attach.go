@@ -48,7 +48,7 @@ func (s *Stream) attachAgain() api.SessionAttachParams {
 // the error of a lost connection.
 func (s *Stream) Resize(ctx context.Context, cols, rows int) (api.SessionResizeResult, error) {
 	if s.viewer == nil {
-		return api.SessionResizeResult{}, api.Errorf(api.CodeInvalidParams, "%s: has no size", s.method)
+		return api.SessionResizeResult{}, api.Errorf(api.CodeInvalidParams, "%s: its stream is not a viewer and has no size", s.method)
 	}
 	p := api.SessionResizeParams{SessionID: s.start.SessionID, Cols: cols, Rows: rows}
 	if p.SessionID == "" {

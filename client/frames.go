@@ -79,7 +79,7 @@ func notTRL(url string, err error) error {
 	if status.Code(err) != codes.Unimplemented {
 		return nil
 	}
-	return api.Errorf(api.CodeInternal, "daemon at %s: %s: there may be no daemon behind it", url, status.Convert(err).Message())
+	return api.Errorf(api.CodeInternal, "daemon at %s: %s: the server there may not be a TRL daemon", url, status.Convert(err).Message())
 }
 
 // reason returns why the connection was lost, with the error of the system if there is one.

@@ -92,13 +92,13 @@ func newRemote(address string, o GRPCOptions) (*remote, error) {
 	case err != nil:
 		return nil, api.Errorf(api.CodeInvalidParams, "address: %s", err)
 	case !IsGRPC(address) || u.Hostname() == "" || u.Port() == "" || u.Path != "" || u.RawQuery != "" || u.User != nil:
-		return nil, api.Errorf(api.CodeInvalidParams, "address %q: not one such as grpc://127.0.0.1:7331", address)
+		return nil, api.Errorf(api.CodeInvalidParams, "address %q: must be a URL such as grpc://127.0.0.1:7331", address)
 	case strings.ContainsAny(o.Token, "\r\n"):
 		return nil, api.Errorf(api.CodeInvalidParams, "token: has a line break")
 	case u.Scheme == "grpc" && o.Token != "" && !IsLocal(address):
 		return nil, api.Errorf(api.CodeInvalidParams, "address %q: the token would cross the network unencrypted; use grpcs", address)
 	case u.Scheme == "grpc" && (o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" || o.ServerName != ""):
-		return nil, api.Errorf(api.CodeInvalidParams, "address %q: certificates are for grpcs", address)
+		return nil, api.Errorf(api.CodeInvalidParams, "address %q: certificates need grpcs", address)
 	}
 	if o.KeepAlive <= 0 {
 		o.KeepAlive = DefaultKeepAlive
@@ -130,7 +130,7 @@ func (o GRPCOptions) tlsConfig(host string) (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, api.Errorf(api.CodeInvalidParams, "CA file %s: has no certificate in PEM", o.CAFile)
+			return nil, api.Errorf(api.CodeInvalidParams, "CA file %s: contains no PEM certificate", o.CAFile)
 		}
 	}
 	if o.CertFile != "" || o.KeyFile != "" {

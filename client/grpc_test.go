@@ -63,7 +63,7 @@ func serveGRPC(t *testing.T, register func(*grpc.Server)) string {
 // TestGRPCStrangers: the error for a server that is no daemon differs from that for a missing daemon.
 func TestGRPCStrangers(t *testing.T) {
 	foreign := serveGRPC(t, func(*grpc.Server) {})
-	if _, err := client.DialGRPC(timeout(t), foreign, client.GRPCOptions{}); api.AsError(err).Code != api.CodeInternal || !strings.Contains(err.Error(), "there may be no daemon behind it") {
+	if _, err := client.DialGRPC(timeout(t), foreign, client.GRPCOptions{}); api.AsError(err).Code != api.CodeInternal || !strings.Contains(err.Error(), "may not be a TRL daemon") {
 		t.Error(err)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -69,7 +69,7 @@ func parseURL(address string) (*url.URL, error) {
 	case err != nil:
 		return nil, api.Errorf(api.CodeInvalidParams, "address: %s", err)
 	case !isHTTP(address) || u.Host == "":
-		return nil, api.Errorf(api.CodeInvalidParams, "address %q: not a URL such as http://127.0.0.1:7330", address)
+		return nil, api.Errorf(api.CodeInvalidParams, "address %q: must be a URL such as http://127.0.0.1:7330", address)
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil:
 		return nil, api.Errorf(api.CodeInvalidParams, "address %q: must have only a scheme, a host and a port", address)
 	}
@@ -227,7 +227,7 @@ func (w *web) refused(status int, body []byte) error {
 		return e
 	}
 	// The answer is not from a daemon.
-	e := api.Errorf(api.CodeInternal, "daemon at %s: HTTP status %d: there may be no daemon behind it", w.base, status)
+	e := api.Errorf(api.CodeInternal, "daemon at %s: HTTP status %d: the server there may not be a TRL daemon", w.base, status)
 	if status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout {
 		e.Code = api.CodeRuntimeUnavailable
 		return &lost{cause: e, sent: status != http.StatusServiceUnavailable}

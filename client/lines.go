@@ -89,7 +89,7 @@ func (l *lines) Close() error {
 // brokeOff returns the error with which a stream ends.
 func brokeOff(ev *api.StreamEvent) error {
 	if ev.Error == nil {
-		return api.Errorf(api.CodeInternal, "stream %s: broke off", ev.StreamID)
+		return api.Errorf(api.CodeInternal, "stream %s: ended early without a reason", ev.StreamID)
 	}
 	return ev.Error
 }

@@ -18,7 +18,7 @@ var _ api.OutputReader = (*Client)(nil)
 // HTTP carries raw bytes, other transports carry text. The piece may be shorter than the limit.
 func (c *Client) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait bool) (api.OutputBytes, error) {
 	if p.Grep != "" {
-		return api.OutputBytes{}, api.InvalidParam("grep", "does not go with bytes")
+		return api.OutputBytes{}, api.InvalidParam("grep", "cannot be combined with bytes")
 	}
 	if err := p.Check(); err != nil {
 		return api.OutputBytes{}, err

@@ -203,7 +203,7 @@ func (r *RemoteSession) inputOnce(ctx context.Context, p api.ExecInputParams) er
 	p.WriteID = rand.Text()
 	pace := pacer{Backoff: r.o.Backoff}
 	pace.GiveUp = -1 // run gives up
-	for {
+	for again := false; ; again = true {
 		if err := r.awaitUp(ctx); err != nil {
 			return err
 		}
@@ -215,6 +215,9 @@ func (r *RemoteSession) inputOnce(ctx context.Context, p api.ExecInputParams) er
 			in := p.InJSON()
 			_, err = r.client.way.call(ctx, "session.input", api.SessionInputParams{
 				SessionID: session, Text: in.Data, DataBase64: in.DataBase64, Close: in.Close, WriteID: in.WriteID})
+		}
+		if again && p.Close && errors.Is(err, api.ErrSessionTerminated) {
+			return nil // the attempt whose answer was lost has closed the input, and the program has ended
 		}
 		if err == nil || !retry(err, true) { // the end of ctx is no loss
 			return err
