@@ -43,7 +43,7 @@ func TestMetricsOfCommands(t *testing.T) {
 	run("2", api.ExecOutcome{DurationMS: 50, ExitCode: 3, StdoutBytes: 10, ShellRestarted: true})
 	run("3", api.ExecOutcome{DurationMS: 2000, ExitCode: 124, TimedOut: true, Killed: killed(3)})
 	run("4", api.ExecOutcome{ExitCode: 130, Cancelled: true, Killed: killed(2)})
-	run("5", api.ExecOutcome{ExitCode: 130, Cancelled: true, CancelCause: "its caller went away", Killed: killed(4)})
+	run("5", api.ExecOutcome{ExitCode: 130, Cancelled: true, CancelCause: "its caller disconnected", Killed: killed(4)})
 	run("6", api.ExecOutcome{ExitCode: 137, OOMKilled: true})
 	event("7", api.ExecQueued, 0, nil)
 	event("7", api.ExecRunning, 2*time.Second, nil)

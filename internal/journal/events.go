@@ -50,9 +50,37 @@ func (j *Journal) applyLocked(ev *api.StreamEvent) {
 	}
 }
 
-// PublishSession publishes the state of a session if it changed, and with its creation the
-// commands that it began with. The end of a session is published only if its creation was.
-func (j *Journal) PublishSession(info api.SessionInfo, first ...api.ExecInfo) {
+// PublishCreated publishes a new session with its settings, and the commands that it began with.
+func (j *Journal) PublishCreated(info api.SessionInfo, settings string, first []api.ExecInfo) {
+	if info.State == api.SessionTerminated {
+		return // the session ended before its creation was published, so its end is not published either
+	}
+	j.lockDecoded()
+	defer j.mu.Unlock()
+	defer j.scheduleWrite()
+	if j.sessions[info.SessionID] == nil {
+		j.publishCreatedLocked(info)
+	}
+	p := j.sessions[info.SessionID]
+	p.Settings = settings
+	for i := range first {
+		for _, step := range steps(&first[i]) {
+			j.publishExecLocked(p, step, info.SessionID, "")
+		}
+	}
+}
+
+func (j *Journal) publishCreatedLocked(info api.SessionInfo) {
+	created, now := info.CreatedAt.UTC(), time.Now().UTC()
+	j.publishLocked(api.StreamEvent{Type: api.EventSessionCreated, At: &created, SessionID: info.SessionID, Name: info.Name})
+	if info.State == api.SessionRunning {
+		j.publishLocked(api.StreamEvent{Type: api.EventSessionRunning, At: &now, SessionID: info.SessionID, Name: info.Name})
+	}
+}
+
+// PublishSession publishes the state of a session if it changed. The end of a session is published
+// only if its creation was.
+func (j *Journal) PublishSession(info api.SessionInfo) {
 	j.lockDecoded()
 	defer j.mu.Unlock()
 	defer j.scheduleWrite()
@@ -76,27 +104,39 @@ func (j *Journal) PublishSession(info api.SessionInfo, first ...api.ExecInfo) {
 		publish(api.EventSessionTerminated, at, info.Cause)
 	case info.State == api.SessionCreating:
 	case p == nil:
-		publish(api.EventSessionCreated, info.CreatedAt, "")
-		if info.State == api.SessionRunning {
-			publish(api.EventSessionRunning, time.Now(), "")
-		}
-		for i := range first {
-			for _, step := range steps(&first[i]) {
-				j.publishExecLocked(j.sessions[info.SessionID], step, info.SessionID, "")
-			}
-		}
+		j.publishCreatedLocked(info)
 	case p.State != info.State:
 		publish(sessionPrefix+string(info.State), time.Now(), "")
 	}
 }
 
-// PublishUpdate publishes that the settings of a live session have changed.
-func (j *Journal) PublishUpdate(info api.SessionInfo) {
+// PublishUpdate publishes that the settings of a live session have changed. settings identifies the
+// new ones.
+func (j *Journal) PublishUpdate(info api.SessionInfo, settings string) {
 	j.lockDecoded()
 	defer j.mu.Unlock()
-	if j.sessions[info.SessionID] == nil {
+	if p := j.sessions[info.SessionID]; p != nil {
+		p.Settings = settings
+		j.publishUpdateLocked(info)
+	}
+}
+
+// PublishMissedUpdate is PublishUpdate if the settings are not those that were published last: the
+// daemon that changed them was killed before it published that, or did not get the runner's answer.
+func (j *Journal) PublishMissedUpdate(info api.SessionInfo, settings string) {
+	j.lockDecoded()
+	defer j.mu.Unlock()
+	p := j.sessions[info.SessionID]
+	if p == nil || p.Settings == settings {
 		return
 	}
+	known := p.Settings != ""
+	if p.Settings = settings; known || p.Name != info.Name {
+		j.publishUpdateLocked(info)
+	}
+}
+
+func (j *Journal) publishUpdateLocked(info api.SessionInfo) {
 	defer j.scheduleWrite()
 	at := time.Now().UTC()
 	j.publishLocked(api.StreamEvent{Type: api.EventSessionUpdated, At: &at, SessionID: info.SessionID, Name: info.Name})

@@ -28,6 +28,8 @@ const olderSuffix = ".1"
 type line struct {
 	api.StreamEvent
 	Begin *beginning `json:"begin,omitempty"`
+	// Settings identifies the settings of the session after a session.created or session.updated.
+	Settings string `json:"settings,omitempty"`
 }
 
 // beginning is the result of the events before a file.
@@ -140,6 +142,9 @@ func (j *Journal) applyLine(l *line) bool {
 	}
 	j.last = ev.Seq
 	j.applyLocked(&ev)
+	if p := j.sessions[ev.SessionID]; p != nil && l.Settings != "" {
+		p.Settings = l.Settings
+	}
 	j.keepLocked(ev)
 	return true
 }
@@ -164,14 +169,20 @@ func (j *Journal) write(last int64) {
 	j.mu.Lock()
 	// If many events could not be written, memory has dropped the oldest of them too.
 	unwritten := min(int64(len(j.events)), j.last-j.written)
-	events := slices.Clone(j.events[int64(len(j.events))-unwritten:])
+	lines := make([]line, unwritten)
+	for i, ev := range j.events[int64(len(j.events))-unwritten:] {
+		lines[i].StreamEvent = ev
+		if p := j.sessions[ev.SessionID]; p != nil && (ev.Type == api.EventSessionCreated || ev.Type == api.EventSessionUpdated) {
+			lines[i].Settings = p.Settings // those of the last such event, which is one of the lines
+		}
+	}
 	var next *beginning
 	if j.size > j.maxFile {
 		next = j.snapshotLocked()
 	}
 	j.mu.Unlock()
 
-	err := j.appendEvents(events)
+	err := j.appendLines(lines)
 	if err == nil && next != nil {
 		err = j.rotate(next)
 	}
@@ -181,11 +192,11 @@ func (j *Journal) write(last int64) {
 	j.failed = err != nil
 }
 
-func (j *Journal) appendEvents(events []api.StreamEvent) error {
+func (j *Journal) appendLines(lines []line) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
-	for i := range events {
-		if err := encoder.Encode(line{StreamEvent: events[i]}); err != nil {
+	for i := range lines {
+		if err := encoder.Encode(lines[i]); err != nil {
 			return err
 		}
 	}
@@ -198,7 +209,7 @@ func (j *Journal) appendEvents(events []api.StreamEvent) error {
 		}
 		return err
 	}
-	j.written = events[len(events)-1].Seq
+	j.written = lines[len(lines)-1].Seq
 	return nil
 }
 

@@ -20,6 +20,8 @@ const maxSkipped = 64
 type published struct {
 	Name  string           `json:"name,omitempty"`
 	State api.SessionState `json:"state"`
+	// Settings identifies the settings that were published; empty if an earlier version wrote the file.
+	Settings string `json:"settings,omitempty"`
 	// Away says that the session was published as unreachable.
 	Away bool `json:"away,omitempty"`
 	// Open has the commands that were published and are not closed, by id.

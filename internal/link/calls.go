@@ -14,7 +14,7 @@ var (
 	// Usage reports what the session uses now.
 	Usage = &Call[*struct{}, *api.SessionUsage]{Row{"usage", 5, Always}}
 	// Set changes the name, the tags and the limits of the session.
-	Set = &Call[*SetParams, *SessionInfo]{Row{"set", 5, Always}}
+	Set = &Call[*SetParams, *SetResult]{Row{"set", 5, Always}}
 
 	// ExecRun runs a command and answers when it has ended. The body of the request is the
 	// stdin, that of the answer is stdout followed by stderr.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,7 +47,7 @@ func (in *Incoming) Answer(result any, body []byte) {
 
 func (in *Incoming) respond(kind Kind, result any, body []byte) {
 	in.answered = true
-	header, err := json.Marshal(result)
+	header, err := encode(result)
 	if err == nil {
 		err = in.conn.write(Frame{Kind: kind, ID: in.id, Header: header, Body: body})
 	}
@@ -331,13 +332,29 @@ func (c *Conn) NotifyLater(name string, v any) error {
 	return err
 }
 
-// encode is json.Marshal, with a faster way for the event that every command sends three times.
+// encode is json.Marshal, with a faster way for the event that every command sends three times. Of the
+// result of a command it writes the outcome as the event does, because package json takes 15 KB of every
+// runner to prepare the same fields for another type.
 func encode(v any) ([]byte, error) {
-	if e, ok := v.(ExecEvent); ok && e.Outcome == nil && plain(e.ExecID) && plain(string(e.State)) {
-		b := make([]byte, 0, 128)
-		b = append(append(append(b, `{"exec_id":"`...), e.ExecID...), `","state":"`...)
-		b = append(append(b, e.State...), `","at":"`...)
-		return append(e.At.AppendFormat(b, time.RFC3339Nano), `"}`...), nil
+	switch e := v.(type) {
+	case ExecEvent:
+		if e.Outcome == nil && plain(e.ExecID) && plain(string(e.State)) {
+			b := make([]byte, 0, 128)
+			b = append(append(append(b, `{"exec_id":"`...), e.ExecID...), `","state":"`...)
+			b = append(append(b, e.State...), `","at":"`...)
+			return append(e.At.AppendFormat(b, time.RFC3339Nano), `"}`...), nil
+		}
+	case *RunResult:
+		if e != nil && plain(e.ExecID) {
+			outcome, err := json.Marshal(&e.ExecOutcome)
+			if err != nil {
+				return nil, err
+			}
+			b := make([]byte, 0, len(outcome)+96)
+			b = append(append(append(b, `{"exec_id":"`...), e.ExecID...), `","stdout_len":`...)
+			b = append(strconv.AppendInt(b, int64(e.StdoutLen), 10), ',')
+			return append(b, outcome[1:]...), nil
+		}
 	}
 	return json.Marshal(v)
 }

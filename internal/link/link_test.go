@@ -29,7 +29,7 @@ func call(name string, params any, body []byte, result any) link.Outgoing {
 	return link.Outgoing{Row: &link.Row{Name: name}, Params: params, Body: body, Result: result}
 }
 
-// peer answers "double" and "wait", and keeps the events it saw.
+// peer answers "double", "wait" and "run", and keeps the events it saw.
 type peer struct {
 	mu     sync.Mutex
 	events []string
@@ -43,6 +43,14 @@ func newPeer() *peer {
 }
 
 func (p *peer) Handle(ctx context.Context, q *link.Incoming) error {
+	if q.Name == "run" {
+		var id string
+		if err := json.Unmarshal(q.Params, &id); err != nil {
+			return err
+		}
+		q.Answer(runResult(id), nil)
+		return nil
+	}
 	var in params
 	if err := json.Unmarshal(q.Params, &in); err != nil {
 		return err
@@ -233,6 +241,27 @@ func TestExecEvents(t *testing.T) {
 	}
 	conn.Close()
 	end.Close()
+}
+
+// TestRunResult: the result of a command is what json would write.
+func TestRunResult(t *testing.T) {
+	a, _, _, _ := connect(t)
+	for _, id := range []string{"x-3f9a1c-1", "x-\"\\<é\n"} {
+		want, err := json.Marshal(runResult(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got json.RawMessage
+		if _, err := a.Call(context.Background(), call("run", id, nil, &got)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+	}
+}
+
+func runResult(id string) *link.RunResult {
+	return &link.RunResult{ExecID: id, StdoutLen: 7, ExecOutcome: api.ExecOutcome{
+		ExitCode: 137, Signal: "SIGKILL", Killed: []api.KilledProcess{{PID: 3, Command: "<a>", Signal: "SIGKILL"}}, OOM: &api.OOMKill{PID: 3, Command: "é"},
+	}}
 }
 
 // FuzzDecodeExecEvent: the shorter way reads what json reads.

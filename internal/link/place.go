@@ -2,8 +2,8 @@ package link
 
 import "github.com/trl-dev/trl/api"
 
-// What trl-runner says to the daemon in a place, beside the link: one JSON object on a line of its
-// stdout, or an exit status.
+// The messages of trl-runner in a place to the daemon, beside the link: one JSON object on a line
+// of its stdout, or an exit status.
 
 // VerbServe is the argument of a runner whose daemon does not know the place: the runner begins
 // sessions with its own environment.

@@ -182,6 +182,18 @@ type SetParams struct {
 	Limits *api.Limits `json:"limits,omitempty"`
 	// Required are the names of those limits without which the change must not happen.
 	Required []string `json:"required,omitempty"`
+	// Enforced are those of Limits that the place itself enforces now, because the daemon has changed
+	// the limits of the place.
+	Enforced []api.EnforcedLimit `json:"enforced,omitempty"`
+	// Refused are those of Limits that the place has not changed. The session keeps the old ones.
+	Refused []api.UnenforcedLimit `json:"refused,omitempty"`
+}
+
+// SetResult is the answer to Set.
+type SetResult struct {
+	SessionInfo
+	// Enforced are those of the request. An older runner ignores them and keeps the old limits.
+	Enforced []api.EnforcedLimit `json:"enforced,omitempty"`
 }
 
 // Limits are the parts of the configuration that a runner enforces.

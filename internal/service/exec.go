@@ -13,10 +13,10 @@ import (
 // cancelled, unless it is detached.
 func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
 	if p.Backpressure != nil && *p.Backpressure {
-		return api.ExecResult{}, api.InvalidParam("backpressure", "is for exec.stream")
+		return api.ExecResult{}, api.InvalidParam("backpressure", "is only for exec.stream")
 	}
 	if p.StdinOpen {
-		return api.ExecResult{}, api.InvalidParam("stdin_open", "is for exec.start and exec.stream")
+		return api.ExecResult{}, api.InvalidParam("stdin_open", "is only for exec.start and exec.stream")
 	}
 	found, err := s.execSession(ctx, &p, false)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 // command goes on, unless detach is false.
 func (s *Service) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo, error) {
 	if p.Backpressure != nil && *p.Backpressure {
-		return api.ExecInfo{}, api.InvalidParam("backpressure", "is for exec.stream")
+		return api.ExecInfo{}, api.InvalidParam("backpressure", "is only for exec.stream")
 	}
 	found, err := s.execSession(ctx, &p, true)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Service) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.E
 	var err error
 	switch {
 	case p.ExecID == "" && p.SessionID == "":
-		return api.ExecInfo{}, api.InvalidParam("exec_id", "is required, or session_id")
+		return api.ExecInfo{}, api.InvalidParam("exec_id", "is required, unless session_id is set")
 	case p.ExecID == "":
 		found, err = s.live(ctx, p.SessionID)
 	default:
@@ -186,7 +186,7 @@ func (s *Service) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait b
 		return api.OutputBytes{}, err
 	}
 	if p.Grep != "" {
-		return api.OutputBytes{}, api.InvalidParam("grep", "does not go with bytes")
+		return api.OutputBytes{}, api.InvalidParam("grep", "cannot be combined with bytes")
 	}
 	return found.OutputBytes(ctx, p, wait)
 }

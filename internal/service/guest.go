@@ -16,7 +16,7 @@ func (s *Service) isMeant(daemonID string) error {
 	if daemonID == "" || daemonID == s.config.DaemonID {
 		return nil
 	}
-	return api.Errorf(api.CodeConflict, "guest: this is another daemon than the one that has the session")
+	return api.Errorf(api.CodeConflict, "guest: this daemon is not the one that runs the session")
 }
 
 // GuestStart starts the runner of a session that belongs to another daemon.

@@ -29,7 +29,7 @@ func parsePlace(cursor string) (place, error) {
 	text, id, ok := strings.Cut(cursor, "/")
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if !ok || err != nil || id == "" {
-		return place{}, api.InvalidParam("after", "%.60q is not next of a page; begin again without after", cursor)
+		return place{}, api.InvalidParam("after", "%.60q is not the next of an earlier page; begin again without after", cursor)
 	}
 	return place{at, id}, nil
 }

@@ -141,7 +141,7 @@ func TestBadPages(t *testing.T) {
 					t.Errorf("%s after %q: no error", name, after)
 					continue
 				}
-				testkit.WantError(t, err, api.CodeInvalidParams, "is not next of a page")
+				testkit.WantError(t, err, api.CodeInvalidParams, "is not the next of an earlier page")
 			}
 		}
 		_, err := s.SessionList(t.Context(), api.SessionListParams{State: api.SessionIdle, States: []api.SessionState{api.SessionIdle}})

@@ -73,6 +73,7 @@ type Service struct {
 	streams  atomic.Int64 // the number of the last stream
 	guests   sync.Map     // the connections of owners to their guests: stream id → *session.GuestConnection
 
+	disk      shared[api.DiskUsage]
 	examining chan struct{}    // has a value while the doctor works
 	enforcing chan struct{}    // has a value while a session tries what can be enforced
 	enforced  *api.Enforcement // only for the one that fills enforcing; nil until a session has tried it
@@ -105,7 +106,7 @@ func (s *Service) SystemStats(ctx context.Context, p api.SystemStatsParams) (api
 		}
 	}
 	if p.Disk && s.config.Disk != nil {
-		disk, err := s.config.Disk(ctx)
+		disk, err := s.disk.get(ctx, s.config.Disk)
 		if err != nil {
 			return r, err
 		}
@@ -135,6 +136,9 @@ func (s *Service) SystemInfo(ctx context.Context, p api.SystemInfoParams) (api.S
 	var err error
 	if p.Enforcement {
 		r.Enforcement, err = s.enforcement(ctx)
+	}
+	if p.Agents {
+		r.Agents = dialogue.Installed()
 	}
 	return r, err
 }

@@ -92,7 +92,7 @@ func TestParametersAreChecked(t *testing.T) {
 			"cancel of nothing": {func() error {
 				_, err := s.ExecCancel(t.Context(), api.ExecCancelParams{})
 				return err
-			}, api.CodeInvalidParams, "params.exec_id: is required, or session_id"},
+			}, api.CodeInvalidParams, "params.exec_id: is required, unless session_id is set"},
 			"cancel in another session": {func() error {
 				_, err := s.ExecCancel(t.Context(), api.ExecCancelParams{ExecID: id, SessionID: b})
 				return err

@@ -76,7 +76,7 @@ func (s *Service) EventSubscribe(ctx context.Context, p api.EventSubscribeParams
 		}
 		c.After = *p.AfterSeq
 	}
-	if by := api.CallerOf(ctx); by != nil && by.LoginID != "" && by.ShareID == "" && c.Session == "" && c.Has(api.EventDialogueRequestOpened) {
+	if by := api.CallerOf(ctx); by != nil && by.LoginID != "" && by.ShareID == "" && !p.Passive && c.Session == "" && c.Has(api.EventDialogueRequestOpened) {
 		s.config.Dialogues.PageOpen(ctx)
 	}
 	c.StreamID = s.newStreamID("events")

@@ -26,11 +26,11 @@ func (s *Service) SessionInput(ctx context.Context, p api.SessionInputParams) (a
 	terminal := found.Kind() == api.KindTerminal
 	switch {
 	case terminal && p.Close:
-		return api.SessionInputResult{}, api.InvalidParam("close", "is for kind program; a terminal has no end of input but the key ctrl-d")
+		return api.SessionInputResult{}, api.InvalidParam("close", "is only for kind program; a terminal has no end of input but the key ctrl-d")
 	case !terminal && p.Paste != "":
-		return api.SessionInputResult{}, api.InvalidParam("paste", "is for kind terminal")
+		return api.SessionInputResult{}, api.InvalidParam("paste", "is only for kind terminal")
 	case !terminal && len(p.Keys) > 0:
-		return api.SessionInputResult{}, api.InvalidParam("keys", "is for kind terminal")
+		return api.SessionInputResult{}, api.InvalidParam("keys", "is only for kind terminal")
 	}
 	data, paste := p.Data(), p.Paste != ""
 	if paste {
@@ -115,7 +115,7 @@ func (s *Service) SessionWait(ctx context.Context, p api.SessionWaitParams) (api
 		return api.SessionWaitResult{}, err
 	}
 	if p.Cursor != nil && found.Kind() != api.KindTerminal {
-		return api.SessionWaitResult{}, api.InvalidParam("cursor", "is for kind terminal")
+		return api.SessionWaitResult{}, api.InvalidParam("cursor", "is only for kind terminal")
 	}
 	r, err := found.Await(ctx, p.InMilliseconds())
 	if r.Reason == api.WaitIdle || r.Reason == api.WaitIdleMS {

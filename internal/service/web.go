@@ -33,6 +33,9 @@ func (s *Service) WebShare(ctx context.Context, p api.WebShareParams) (api.WebSh
 			return api.WebShareResult{}, err
 		}
 		p.SessionID = found.ID()
+		if owner := found.Info().Owner(); owner != "" { // the agent's raw lines, which no share shows
+			p.SessionID, p.DialogueID = "", owner
+		}
 	} else {
 		found, err := s.config.Dialogues.Get(p.DialogueID)
 		if err != nil {

@@ -22,6 +22,31 @@ func (s *Session) archived() *archive.Entry {
 	return s.ending.entry
 }
 
+// takeArchivedLocked gives a session that ends the output that an earlier daemon archived. That
+// daemon was killed after it had the output and before the runner exited, so this daemon took the
+// session for a live one. If this daemon keeps no output, that output is removed.
+func (s *Session) takeArchivedLocked() {
+	if s.ending.entry != nil || s.registry.config.Archive == nil {
+		return
+	}
+	e := s.registry.config.Archive.Entry(s.id)
+	if e == nil {
+		return
+	}
+	if !s.registry.keepsOutput() {
+		e.Remove()
+		return
+	}
+	result := e.Result()
+	s.ending.entry, s.ending.at = e, time.Now().Add(-e.Age())
+	if s.ending.result == nil {
+		s.ending.result = &result
+	}
+	if s.ending.report == nil {
+		s.ending.report = &endReport{cause: result.Info.Cause, at: result.Info.TerminatedAt}
+	}
+}
+
 // withPresentAge returns the last report of a command, with the ages that it has by now.
 func (s *Session) withPresentAge(info api.ExecInfo) api.ExecInfo {
 	since := time.Since(s.endedSince()).Milliseconds()
@@ -51,7 +76,7 @@ func (r *Registry) loadArchived() map[string]api.SessionInfo {
 		known := r.living[e.ID()] != nil || r.past[e.ID()] != nil
 		r.mu.Unlock()
 		if known {
-			continue // this daemon has just archived it
+			continue // this daemon has just archived it, or takeArchivedLocked will find it
 		}
 		s := newSession(r, e.ID(), "", home{})
 		result := e.Result()

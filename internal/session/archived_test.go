@@ -221,6 +221,33 @@ func TestASessionThatEndsByItselfIsKept(t *testing.T) {
 	})
 }
 
+// TestEndWhileTheLinkIsBroken: the runner's report of the end is lost with the connection. The next
+// connection finds that the session has ended.
+func TestEndWhileTheLinkIsBroken(t *testing.T) {
+	place := newShelf(t)
+	rt := &sessiontest.Runtime{Command: speak}
+	in(t, session.Config{Retention: time.Hour, Archive: place.open(t)}, rt, func(t *testing.T, w world) {
+		id := w.create(api.SessionCreateParams{}).SessionID
+		s, runner := w.get(id), rt.Runner(id)
+		r, err := s.Run(t.Context(), api.ExecParams{Command: "words"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runner.Deny(true)
+		runner.Break()
+		synctest.Wait()
+		runner.Say(func(info *api.SessionInfo) { info.State, info.Cause = api.SessionTerminated, "the shell is gone" })
+		runner.Deny(false)
+		time.Sleep(time.Minute)
+		if info := s.Info(); info.State != api.SessionTerminated || info.Cause != "the shell is gone" {
+			t.Fatalf("%+v", info)
+		}
+		if text, err := readAll(t, s, r.ExecID); text != "out errwords" || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+	})
+}
+
 // TestOutputIsLeftToTheNextDaemon: the daemon leaves while it fetches the output of a session that
 // ended by itself. The runner lives, and the next daemon fetches the output.
 func TestOutputIsLeftToTheNextDaemon(t *testing.T) {
@@ -252,6 +279,87 @@ func TestOutputIsLeftToTheNextDaemon(t *testing.T) {
 		}
 		if info := s.Info(); info.Cause != "the shell is gone" {
 			t.Errorf("%+v", info)
+		}
+		w.Close(nil)
+	})
+}
+
+// TestOutputOfARunnerThatExits: an earlier daemon archived the output and was killed before the runner
+// had exited, so the next daemon takes the session for a live one.
+func TestOutputOfARunnerThatExits(t *testing.T) {
+	place := newShelf(t)
+	synctest.Test(t, func(t *testing.T) {
+		rt := &sessiontest.Runtime{Command: speak}
+		w := world{newRegistry(session.Config{Retention: time.Hour, Archive: place.open(t)}, rt), rt, t}
+		id := w.create(api.SessionCreateParams{Name: "build"}).SessionID
+		r, err := w.get(id).Run(t.Context(), api.ExecParams{Command: "words"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runner := rt.Runner(id)
+		runner.LoseRequest(link.Export.Name) // by which the daemon confirms that it has the output
+		runner.Deny(true)
+		runner.Say(func(info *api.SessionInfo) { // it was renamed, but the record of it was not
+			info.Name, info.State, info.Cause = "test", api.SessionTerminated, "the shell is gone"
+		})
+		synctest.Wait()
+		w.Leave()
+		if rt.Runner(id) == nil || place.files() != 2 {
+			t.Fatalf("runner %v, %d files", rt.Runner(id), place.files())
+		}
+
+		w = world{newRegistry(session.Config{Retention: time.Hour, Archive: place.open(t)}, rt), rt, t}
+		if err := w.Recover(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		s := w.get(id)
+		runner.Crash("")
+		<-s.Done()
+		if text, err := readAll(t, s, r.ExecID); text != "out errwords" || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+		if info := s.Info(); info.Cause != "the shell is gone" || info.Name != "test" {
+			t.Errorf("%+v", info)
+		}
+		if list, err := s.ExecList(t.Context()); err != nil || len(list) != 1 || list[0].Outcome.ExitCode != 3 {
+			t.Errorf("%+v, %v", list, err)
+		}
+		for _, name := range []string{"build", "test"} {
+			w.create(api.SessionCreateParams{Name: name})
+		}
+		w.Close(nil)
+		if place.files() != 0 {
+			t.Errorf("%d files after Close", place.files())
+		}
+	})
+}
+
+// TestOutputOfARunnerThatExitsIsNotKept: as before, but the next daemon keeps no output.
+func TestOutputOfARunnerThatExitsIsNotKept(t *testing.T) {
+	place := newShelf(t)
+	synctest.Test(t, func(t *testing.T) {
+		rt := &sessiontest.Runtime{Command: speak}
+		w := world{newRegistry(session.Config{Retention: time.Hour, Archive: place.open(t)}, rt), rt, t}
+		id := w.create(api.SessionCreateParams{}).SessionID
+		runner := rt.Runner(id)
+		runner.LoseRequest(link.Export.Name)
+		runner.Deny(true)
+		runner.Say(func(info *api.SessionInfo) { info.State, info.Cause = api.SessionTerminated, "the shell is gone" })
+		synctest.Wait()
+		w.Leave()
+		if place.files() != 2 {
+			t.Fatalf("%d files", place.files())
+		}
+
+		w = world{newRegistry(session.Config{Retention: -1, Archive: place.open(t)}, rt), rt, t}
+		if err := w.Recover(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		s := w.get(id)
+		runner.Crash("")
+		<-s.Done()
+		if place.files() != 0 {
+			t.Errorf("%d files", place.files())
 		}
 		w.Close(nil)
 	})
@@ -308,4 +416,22 @@ func (w world) destroy(id string) {
 	if _, err := w.Destroy(context.Background(), id, false); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// TestTotalOutputAfterALostLink: a session writes too much while its runner cannot be reached. The
+// next connection enforces the limit.
+func TestTotalOutputAfterALostLink(t *testing.T) {
+	in(t, session.Config{TotalOutput: 1000_000}, &sessiontest.Runtime{}, func(t *testing.T, w world) {
+		id := w.create(api.SessionCreateParams{}).SessionID
+		runner := w.rt.Runner(id)
+		runner.Deny(true)
+		runner.Break()
+		synctest.Wait()
+		runner.Say(func(info *api.SessionInfo) { info.OutputBytes = 3000_000 })
+		runner.Deny(false)
+		time.Sleep(time.Minute)
+		if got := w.get(id).Info().OutputBytes; got > 1000_000 {
+			t.Errorf("%d bytes are kept", got)
+		}
+	})
 }

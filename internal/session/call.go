@@ -15,7 +15,7 @@ func (s *Session) unknownOutcome(o link.Outgoing, err error) error {
 		return err
 	}
 	return api.Errorf(api.CodeRuntimeUnavailable,
-		"session %q: %s; it is not known whether the input was written: give it a write_id, and it can be repeated", s.Label(), err)
+		"session %q: %s; it is not known whether the input was written; input with a write_id can be repeated safely", s.Label(), err)
 }
 
 // call calls the runner, which may be unreachable for awayPatience. If the session has ended, it

@@ -94,7 +94,7 @@ func (r *Registry) fullLocked() error {
 	if n < r.config.MaxSessions {
 		return nil
 	}
-	e := api.Errorf(api.CodeMaxSessionsReached, "%d sessions live, which is the limit (max_sessions); end one, or raise the setting", n)
+	e := api.Errorf(api.CodeMaxSessionsReached, "%d sessions are live, which is the limit (max_sessions); end one, or raise the setting", n)
 	e.Details = map[string]any{"max_sessions": r.config.MaxSessions}
 	return e
 }
@@ -176,11 +176,9 @@ func (r *Registry) admit(s *Session) bool {
 	r.mu.Unlock()
 	if ok {
 		s.mu.Lock()
-		r.journal.PublishSession(s.infoLocked(), s.firstExecs...)
+		r.journal.PublishCreated(s.infoLocked(), s.settingsLocked(), s.firstExecs)
 		s.firstExecs = nil
-		if s.ending.report != nil { // its program has already ended
-			s.requestExportLocked()
-		}
+		s.requestExportLocked() // its program may already have ended
 		s.mu.Unlock()
 		at, _ := s.deadline()
 		r.wakeBefore(at)

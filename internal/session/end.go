@@ -28,10 +28,10 @@ func (s *Session) destroy(force bool, cause string) {
 	s.startEndingRunnerLocked(link.DestroyParams{Force: force, Cause: cause})
 }
 
-// requestExportLocked asks the runner of a session that ended by itself for its output, then lets
-// it exit. A session that is still being created keeps waiting: admit calls this again.
+// requestExportLocked asks the runner of a session that has ended by itself for its output, then
+// lets it exit. A session that is still being created keeps waiting: admit calls this again.
 func (s *Session) requestExportLocked() {
-	if s.state != api.SessionCreating && s.endLocked(endExporting, "") {
+	if s.ending.report != nil && s.state != api.SessionCreating && s.endLocked(endExporting, "") {
 		s.startEndingRunnerLocked(link.DestroyParams{Cause: s.ending.report.cause})
 	}
 }
@@ -84,8 +84,8 @@ func (s *Session) endRunner(p link.DestroyParams) {
 	s.killRunner()
 }
 
-// reachToEnd returns a connection to the runner, which may be unreachable for the time patience. It
-// returns nil if the runner has exited or cannot be reached.
+// reachToEnd returns a connection to the runner. It waits up to patience for a runner that is
+// unreachable, and returns nil if the runner has exited or still cannot be reached.
 func (s *Session) reachToEnd(patience time.Duration) *runnerConn {
 	s.mu.Lock()
 	a := s.absence
@@ -143,9 +143,9 @@ func (s *Session) dismiss(conn *link.Conn, p link.DestroyParams, patience time.D
 	return ok && recorded
 }
 
-// killRunner kills the runner, unless the session is left: then the runner keeps the output for
-// the later daemon. The session ends without a runner whose end cannot be known: the runtime ends
-// that later, when its place can be reached.
+// killRunner kills the runner, unless the session is left to a later daemon: the runner then keeps
+// the output for that daemon. If the end of the runner cannot be observed, because its place is
+// unreachable, the session ends all the same, and the runtime kills the runner when it can.
 func (s *Session) killRunner() {
 	if s.isLeft() {
 		return
@@ -164,7 +164,7 @@ func (s *Session) killRunner() {
 	}
 }
 
-// finishEnding is called by watch when the runner has exited or is of no use: it removes the
+// finishEnding is called by watch when the runner has exited or cannot be used: it removes the
 // runner with everything that it may have left behind, and the session is terminated. It only
 // disconnects from a session that is left to a later daemon.
 func (s *Session) finishEnding() {
@@ -180,6 +180,7 @@ func (s *Session) finishEnding() {
 	s.runner.Kill()
 	s.runnerEndings.Wait() // they may have the runner's result
 	s.mu.Lock()
+	s.takeArchivedLocked()
 	clean, lost := s.ending.result != nil, s.ending.lost
 	s.mu.Unlock()
 	if lost || !happens(s.runner.Done(), exitTimeout) {
@@ -202,7 +203,7 @@ func (s *Session) finishEnding() {
 	s.noteLostRecordingLocked()
 	neverCreated := s.state == api.SessionCreating
 	if err := s.toLocked(api.SessionTerminated, cause); err != nil {
-		s.log.Error("session ends twice", "error", err)
+		s.log.Error("session ended twice", "error", err)
 	}
 	s.registry.retireLocked(s)
 	s.registry.mu.Unlock()

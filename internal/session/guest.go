@@ -15,8 +15,8 @@ import (
 // runner, lets the owner connect to it and ends it, but never speaks to it: all that happens in the
 // session is between the owner and the runner.
 //
-// Goroutines: watchGuest, from the start to the end. Everything is guarded by Registry.mu, except what
-// does not change once started is closed.
+// Goroutines: watchGuest, from the start to the end. Everything is guarded by Registry.mu, except
+// fields that no longer change once started is closed.
 type guest struct {
 	about   About
 	home    home
@@ -35,7 +35,7 @@ type guest struct {
 	endedAt     time.Time   // once done is closed
 }
 
-// maxPastGuests bounds how many ended guests the daemon can still say the cause of.
+// maxPastGuests is how many ended guests the daemon remembers, with the cause of their end.
 const maxPastGuests = 1024
 
 // newGuest makes a guest that is not started.
@@ -80,6 +80,9 @@ func (r *Registry) StartGuest(ctx context.Context, p api.GuestStartParams) (api.
 	}
 	runner, err := g.home.runtime.Start(ctx, Spec{
 		About: g.about, Target: g.home.target, Beside: beside, Params: api.SessionCreateParams{Limits: p.Limits},
+		Progress: sparse(func(step api.PlaceProgress) { // the owner subscribes to it
+			r.journal.PublishProgress(api.SessionInfo{SessionID: p.SessionID, Name: p.Name}, "", step)
+		}),
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -311,14 +314,15 @@ func (r *Registry) ConnectGuest(ctx context.Context, ownerID, sessionID string) 
 
 // EndGuest ends a guest, and returns when nothing is left of it. It is idempotent.
 func (r *Registry) EndGuest(ctx context.Context, ownerID, sessionID, cause string) (api.GuestEndResult, error) {
-	result := api.GuestEndResult{SessionID: sessionID, Cause: "it is gone", Killed: []api.KilledProcess{}}
+	result := api.GuestEndResult{SessionID: sessionID, Cause: "it no longer exists", Killed: []api.KilledProcess{}}
 	r.mu.Lock()
 	g := r.guests[sessionID]
 	if g == nil {
 		g = r.pastGuests[sessionID]
 	}
 	if g == nil && ownerID != "" {
-		// A request to start it may still be on its way, from an owner that has given it up.
+		// A request to start it, which the owner has given up, may still be on its way. It finds an
+		// ended guest and fails.
 		g := newGuest(About{SessionID: sessionID, Guest: &api.GuestOwner{OwnerID: ownerID}}, home{})
 		g.endedAt, g.remains.Cause = time.Now().UTC(), result.Cause
 		close(g.started)
@@ -457,7 +461,7 @@ func (r *Registry) endGuests(leave bool) {
 // OwnerLost returns how long a guest may live without a connection of its owner; 0 = without a limit.
 func (r *Registry) OwnerLost() time.Duration { return r.config.OwnerLost }
 
-// GuestCapabilities returns what guests have here and may lack in other places.
+// GuestCapabilities returns the capabilities that guests have here and may lack in other places.
 func (r *Registry) GuestCapabilities() []string {
 	if h, _, err := r.findHome(api.SessionCreateParams{}); err == nil {
 		return h.runtime.Capabilities()

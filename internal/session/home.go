@@ -149,16 +149,23 @@ const progressPause = 250 * time.Millisecond
 // progress returns the function that publishes the slow steps of the creation. One goroutine at a
 // time calls it.
 func (s *Session) progress(createID string) func(api.PlaceProgress) {
+	return sparse(func(p api.PlaceProgress) {
+		s.mu.Lock()
+		s.step = p.Message
+		info := s.infoLocked()
+		s.mu.Unlock()
+		s.registry.journal.PublishProgress(info, createID, p)
+	})
+}
+
+// sparse passes on the begin and the end of each step, and what happens in between not too often.
+func sparse(publish func(api.PlaceProgress)) func(api.PlaceProgress) {
 	var last api.PlaceProgress
 	var at time.Time
 	return func(p api.PlaceProgress) {
 		if now := time.Now(); p.Step != last.Step || p.Message != last.Message || p.Total > 0 && p.Done >= p.Total || now.Sub(at) >= progressPause {
 			last, at = p, now
-			s.mu.Lock()
-			s.step = p.Message
-			info := s.infoLocked()
-			s.mu.Unlock()
-			s.registry.journal.PublishProgress(info, createID, p)
+			publish(p)
 		}
 	}
 }

@@ -117,7 +117,8 @@ func TestChangedSettingsArePublished(t *testing.T) {
 	})
 }
 
-// TestSessionThatNeverWasIsNotPublished: a subscriber never sees half of a life.
+// TestSessionThatNeverWasIsNotPublished: a subscriber never sees the end of a session without its
+// beginning.
 func TestSessionThatNeverWasIsNotPublished(t *testing.T) {
 	rt := &sessiontest.Runtime{OnStart: func(r *sessiontest.Runner) error {
 		r.CreateError = errors.New("no")
@@ -182,7 +183,7 @@ func TestEventsSurviveTheDaemon(t *testing.T) {
 			}
 			slices.Sort(got)
 			want(t, got, "exec.closed b 1", "exec.exited b 1 exit 0", "session.idle b",
-				"session.terminated a (its runner died while no daemon was there)",
+				"session.terminated a (its runner died while no daemon was running)",
 				"session.unreachable e (its runner has not answered this daemon yet)")
 			before = next.Journal().Last()
 			next.Leave()

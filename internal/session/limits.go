@@ -1,9 +1,12 @@
 package session
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
 )
 
 // limit completes the limits of a request for a session. The maxima stand in for limits that neither
@@ -52,4 +55,58 @@ func (r *Registry) tooMuch(asked api.Limits) (err error) {
 		}
 	})
 	return err
+}
+
+// undoTimeout bounds how long the place may take for getting its old limits back.
+const undoTimeout = 10 * time.Second
+
+// limitPlace changes those limits that the place of the session itself enforces, before the runner
+// gets the change, and notes in p what the place did. undo gives the place its old limits back, if the
+// runner does not accept the change. A daemon that is killed between the two steps leaves a runner that
+// reports the old limits until the next change.
+func (s *Session) limitPlace(ctx context.Context, p *link.SetParams) (undo func(), err error) {
+	place := s.runner.Place()
+	undo = func() {}
+	if p.Limits == nil || place.SetLimit == nil {
+		return undo, nil
+	}
+	var d link.SessionDetails
+	if err := s.ask(ctx, link.Info.With(&struct{}{}, nil, &d)); err != nil {
+		return undo, err
+	}
+	old := map[string]float64{}
+	if l := d.Limits; l != nil {
+		old = map[string]float64{api.LimitCPUs: l.CPUs, api.LimitMemory: float64(l.MemoryBytes), api.LimitPids: float64(l.Pids)}
+	}
+	undo = func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		for _, e := range p.Enforced {
+			value := 0.0
+			if d.Limits != nil && slices.Contains(d.Limits.Enforced, e) {
+				value = old[e.Limit]
+			}
+			if err := place.SetLimit(ctx, e.Limit, value); err != nil {
+				s.log.Warn("place keeps a limit that the session does not have", "limit", e.Limit, "error", err)
+			}
+		}
+	}
+	p.Limits.Each(func(limit string, value float64) {
+		i := slices.IndexFunc(place.Limits, func(e api.EnforcedLimit) bool { return e.Limit == limit })
+		if i < 0 || err != nil {
+			return
+		}
+		switch e := place.SetLimit(ctx, limit, value); {
+		case e == nil:
+			p.Enforced = append(p.Enforced, place.Limits[i])
+		case slices.Contains(p.Required, limit) || api.AsError(e).Code != api.CodeLimitUnavailable:
+			err = e
+		default:
+			p.Refused = append(p.Refused, api.UnenforcedLimit{Limit: limit, Reason: api.AsError(e).Message})
+		}
+	})
+	if err != nil {
+		undo()
+	}
+	return undo, err
 }

@@ -117,6 +117,10 @@ func (s *Session) noteReached(c *runnerConn) {
 		s.log.Info("session can be reached again", "after", time.Since(a.since).Round(time.Millisecond))
 	}
 	s.registry.journal.PublishReachability(s.infoLocked())
+	// The size that the owner wanted may not have arrived.
+	if t := s.details.Terminal; t != nil && s.viewers.owner != nil && s.viewers.want != (api.TerminalSize{Cols: t.Cols, Rows: t.Rows}) {
+		s.applySizeLaterLocked()
+	}
 	s.mu.Unlock()
 	at, _ := s.deadline()
 	s.registry.wakeBefore(at)
@@ -233,6 +237,12 @@ func (s *Session) reconnect() (*runnerConn, error) {
 	if s.recovered != nil && !happened(s.recovered) {
 		s.finishRecovery()
 	}
+	// Reports may have been lost with the earlier connection.
+	s.noteSettings()
+	s.noteOutput(s.Info())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requestExportLocked()
 	return c, nil
 }
 
@@ -308,14 +318,14 @@ func (s *Session) unreachable(sent *link.Row) error {
 	why := "its runner did not answer in time"
 	details := map[string]any{"reason": reasonUnreachable, "session_id": s.id}
 	if a := s.absence; a != nil {
-		why = "cannot be reached for " + time.Since(a.since).Round(time.Second).String() + ": " + a.why
+		why = "has been unreachable for " + time.Since(a.since).Round(time.Second).String() + ": " + a.why
 		details["since"] = a.since.UTC()
 	}
 	if sent != nil && sent.Repeat != link.Always {
 		why += "; it is not known whether it has taken the request"
 	}
-	e := api.Errorf(api.CodeRuntimeUnavailable, "session %q: %s; its processes go on, and TRL keeps trying: "+
-		"look with session.info, or end it with session.destroy and force", s.labelLocked(), why)
+	e := api.Errorf(api.CodeRuntimeUnavailable, "session %q: %s; its processes keep running, and TRL keeps trying: "+
+		"see session.info, or end it with session.destroy and force", s.labelLocked(), why)
 	e.Details = details
 	return e
 }

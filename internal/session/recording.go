@@ -20,13 +20,17 @@ func (s *Session) recordsInPlaceLocked() bool {
 	return t != nil && t.Recording != nil && s.runner != nil && s.runner.Place().RecordDir == ""
 }
 
-// noteLostRecordingLocked reports a recording whose end was lost with the runner.
+// noteLostRecordingLocked reports a recording whose end was lost with the runner. An earlier daemon
+// may have fetched all of it: the runner's last report has its size.
 func (s *Session) noteLostRecordingLocked() {
 	if !s.recordsInPlaceLocked() || s.ending.recorded {
 		return
 	}
 	t, r := *s.details.Terminal, *s.details.Terminal.Recording
 	if stat, err := os.Stat(r.Path); err == nil {
+		if s.ending.result != nil && stat.Size() >= r.Bytes {
+			return
+		}
 		r.Bytes = stat.Size()
 	}
 	r.Stopped = "its runner died before the daemon had fetched the rest"
@@ -204,6 +208,11 @@ func (s *Session) fetchRecordingLater() {
 		_, err := s.fetchRecording(s.ctx, 1<<62, func(o link.Outgoing) ([]byte, error) { return s.askRunner(s.ctx, o) })
 		if err != nil && !errors.Is(err, errRunnerGone) && s.ctx.Err() == nil {
 			s.log.Warn("recording cannot be fetched; it is fetched again later", "error", err)
+			if IsUnreachable(err) {
+				s.mu.Lock()
+				s.recorded = 0 // the next report, or the next connection, fetches it
+				s.mu.Unlock()
+			}
 		}
 	})
 }

@@ -305,3 +305,62 @@ func TestFarRecordingAndDaemons(t *testing.T) {
 		}
 	}
 }
+
+// TestFarRecordingOfARunnerThatExits: an earlier daemon fetched the whole recording and archived the output, and
+// was killed before the runner had exited. The next daemon reports no loss.
+func TestFarRecordingOfARunnerThatExits(t *testing.T) {
+	place := newShelf(t)
+	synctest.Test(t, func(t *testing.T) {
+		rt := &sessiontest.Runtime{Command: talk}
+		c := session.Config{Retention: time.Hour, RecordingsDir: t.TempDir(), Archive: place.open(t)}
+		p := terminal("")
+		p.Record = true
+		w := world{newRegistry(c, rt), rt, t}
+		x := &far{world: w, dir: c.RecordingsDir, id: w.create(p).SessionID}
+		x.record(10 << 10)
+		runner := rt.Runner(x.id)
+		runner.LoseRequest(link.Export.Name) // by which the daemon confirms that it has the output
+		runner.Deny(true)
+		x.typed(x.id, "exit")
+		synctest.Wait()
+		x.Leave()
+		if place.files() != 2 {
+			t.Fatalf("%d files", place.files())
+		}
+
+		c.Archive = place.open(t)
+		x.world = world{newRegistry(c, rt), rt, t}
+		if err := x.Recover(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		s := x.get(x.id)
+		runner.Crash("")
+		<-s.Done()
+		x.isKept()
+		x.Close(nil)
+	})
+}
+
+// TestFarRecordingAfterALostLink: a recording grows while its runner cannot be reached, and after an
+// attempt to fetch it has failed. The next connection fetches it, although nothing more is recorded.
+func TestFarRecordingAfterALostLink(t *testing.T) {
+	for name, lose := range map[string]func(*sessiontest.Runner){
+		"the link is broken":    func(r *sessiontest.Runner) { r.Break(); synctest.Wait() },
+		"the request gets lost": func(r *sessiontest.Runner) { r.LoseRequest(link.Recording.Name) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFar(t, session.Config{}, terminal(""), func(x *far) {
+				runner := x.rt.Runner(x.id)
+				runner.Deny(true)
+				lose(runner)
+				x.record(300 << 10)
+				time.Sleep(time.Minute)
+				runner.Deny(false)
+				time.Sleep(time.Minute)
+				if !bytes.Equal(x.kept(), x.want) {
+					t.Errorf("%d bytes are kept, want all %d", len(x.kept()), len(x.want))
+				}
+			})
+		})
+	}
+}

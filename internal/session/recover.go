@@ -77,7 +77,7 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 			r.journal.PublishSession(info)
 			continue
 		}
-		gone.State, gone.TerminatedAt, gone.Cause = api.SessionTerminated, &now, "its runner died while no daemon was there"
+		gone.State, gone.TerminatedAt, gone.Cause = api.SessionTerminated, &now, "its runner died while no daemon was running"
 		r.journal.PublishSession(gone)
 	}
 	return nil
@@ -138,14 +138,11 @@ func (s *Session) applyFirstReport() error {
 func (s *Session) finishRecovery() {
 	s.registry.registerName(s)
 	s.registry.forgetOldNames(s)
+	s.noteSettings() // before recovered is closed: the first readers of the journal see the change
 	s.mu.Lock()
 	ended := s.ending.report != nil
-	if ended {
-		// An earlier daemon was ending it, or it ended by itself. The runner still has its output.
-		s.requestExportLocked()
-	}
 	s.mu.Unlock()
-	if ended {
+	if ended { // an earlier daemon was ending it, or it ended by itself
 		return // recovered is closed when the session has ended
 	}
 	info := s.Info()
@@ -212,10 +209,7 @@ func (r *Registry) forgetOldNames(s *Session) {
 		return
 	}
 	defer s.settingMu.Unlock()
-	name := s.Info().Name
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.names, func(old, id string) bool { return id == s.id && old != name })
+	r.keepName(s.Info().Name, s.id)
 }
 
 // unregister forgets a session that turned out not to be one.

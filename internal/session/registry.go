@@ -278,9 +278,7 @@ func (r *Registry) retireLocked(s *Session) {
 			r.past[s.id] = s
 		}
 	}
-	if name := s.details.Name; r.names[name] == s.id {
-		delete(r.names, name)
-	}
+	maps.DeleteFunc(r.names, func(_, id string) bool { return id == s.id }) // two if it was being renamed
 	r.noteFreeLocked()
 }
 

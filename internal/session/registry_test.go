@@ -208,7 +208,7 @@ func TestPlacesAreTakenAtOnce(t *testing.T) {
 		}
 		w.create(api.SessionCreateParams{})
 		_, err := w.Create(t.Context(), api.SessionCreateParams{})
-		testkit.WantError(t, err, api.CodeMaxSessionsReached, "3 sessions live")
+		testkit.WantError(t, err, api.CodeMaxSessionsReached, "3 sessions are live")
 	})
 }
 

@@ -47,17 +47,21 @@ func (s *Session) sessionEvent(info link.SessionInfo) {
 	s.reports++
 	s.applyReportLocked(info.SessionInfo, info.Ages)
 	idle := s.state == api.SessionIdle
-	if s.ending.report != nil {
-		s.requestExportLocked()
-	}
+	s.requestExportLocked()
 	s.mu.Unlock()
-	s.registry.enforceOutputLimit()
-	s.registry.recordings.noteSize(info.SessionInfo)
-	s.fetchRecordingLater()
+	s.noteOutput(info.SessionInfo)
 	if idle {
 		at, _ := s.deadline()
 		s.registry.wakeBefore(at)
 	}
+}
+
+// noteOutput does what more output, or a longer recording, calls for. Only one of the registry's
+// tasks may call it.
+func (s *Session) noteOutput(info api.SessionInfo) {
+	s.registry.enforceOutputLimit()
+	s.registry.recordings.noteSize(info)
+	s.fetchRecordingLater()
 }
 
 // applyReportLocked adopts the runner's view of the session. It ignores two states: Create

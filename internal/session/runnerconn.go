@@ -44,7 +44,7 @@ type runnerConn struct {
 	every   time.Duration // guarded by mu; how long the runner may be silent until it is probed
 	probing bool          // guarded by mu
 	// caughtUp says that everything that happened to the commands before this connection is
-	// published; early are the events of commands that came before that.
+	// published; early holds the events of commands that arrived before that.
 	caughtUp bool              // guarded by mu
 	early    []json.RawMessage // guarded by mu
 }
@@ -142,7 +142,7 @@ type runnerEvents struct {
 
 // Handle refuses: a runner sends events only.
 func (e runnerEvents) Handle(_ context.Context, in *link.Incoming) error {
-	return api.Errorf(api.CodeMethodNotFound, "%s: not something a runner can ask", in.Name)
+	return api.Errorf(api.CodeMethodNotFound, "%s: not a call that a runner can make", in.Name)
 }
 
 // Event passes an event to the session.
@@ -177,7 +177,7 @@ func (s *Session) open(ctx context.Context) (*runnerConn, error) {
 	case err != nil:
 		err = errors.New("the runner does not say hello: " + err.Error())
 	case c.hello.SessionID != s.id:
-		err = errors.New("the runner is that of session " + c.hello.SessionID)
+		err = errors.New("the runner belongs to session " + c.hello.SessionID)
 	case c.hello.Protocol < link.MinProtocol || c.hello.Protocol > link.Protocol+1:
 		err = &strangerError{hello: c.hello}
 	}

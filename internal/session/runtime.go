@@ -72,6 +72,9 @@ type Place struct {
 	// Limits are the limits of a session that the place itself enforces, because it was made for
 	// the session.
 	Limits []api.EnforcedLimit
+	// SetLimit changes one of Limits while the session lives; 0 removes it. The error is
+	// LIMIT_UNAVAILABLE with the reason if the engine refuses. Nil if they cannot change.
+	SetLimit func(ctx context.Context, limit string, value float64) error
 }
 
 // Enforces returns those of the limits that the place itself enforces.

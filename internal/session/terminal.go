@@ -115,6 +115,20 @@ func (s *Session) wantSize(p api.SessionResizeParams) (resize bool, err error) {
 	return s.viewers.measured(v, size, p.Force), nil
 }
 
+// applySizeLaterLocked lets a goroutine give the terminal the size of its owner. If the runner cannot
+// be reached, reconnect does it.
+func (s *Session) applySizeLaterLocked() {
+	if s.ending.step.isFinal() {
+		return
+	}
+	// watch is one of the tasks and still runs, so the count does not start from zero.
+	s.registry.tasks.Go(func() {
+		if err := s.applySize(context.Background()); err != nil {
+			s.log.Debug("terminal does not have the size of its owner", "error", err)
+		}
+	})
+}
+
 // applySize waits for its turn and then gives the terminal the size that is wanted by then: of
 // several concurrent changes, the last one is applied last.
 func (s *Session) applySize(ctx context.Context) error {

@@ -379,3 +379,32 @@ func TestEphemeralProgramIsReadable(t *testing.T) {
 		}
 	})
 }
+
+// TestSizeAfterALostLink: the owner of the size leaves while the runner cannot be reached. The terminal
+// gets the size of the next owner when it can be reached.
+func TestSizeAfterALostLink(t *testing.T) {
+	in(t, session.Config{}, &sessiontest.Runtime{Command: talk}, func(t *testing.T, w world) {
+		s := w.get(w.create(terminal("a")).SessionID)
+		runner := w.rt.Runner(s.ID())
+		var list []*session.Viewer
+		for _, cols := range []int{100, 90} {
+			v, err := s.Attach(t.Context(), api.SessionAttachParams{Size: &api.TerminalSize{Cols: cols, Rows: 30}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, v)
+		}
+		runner.Deny(true)
+		runner.Break()
+		synctest.Wait()
+		list[0].Leave()
+		time.Sleep(time.Minute)
+		runner.Deny(false)
+		time.Sleep(time.Minute)
+		want := []api.TerminalSize{{Cols: 100, Rows: 30}, {Cols: 90, Rows: 30}}
+		if got := runner.Sizes(); !slices.Equal(got, want) {
+			t.Errorf("sizes %v, want %v", got, want)
+		}
+		list[1].Leave()
+	})
+}

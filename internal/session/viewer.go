@@ -85,15 +85,9 @@ func (v *Viewer) Leave() {
 	resize := s.viewers.remove(v)
 	s.viewers.left = time.Now()
 	s.wakeViewersLocked()
-	if !resize || s.ending.step.isFinal() {
-		return
+	if resize {
+		s.applySizeLaterLocked()
 	}
-	// watch is one of the tasks and still runs, so the count does not start from zero.
-	s.registry.tasks.Go(func() {
-		if err := s.applySize(context.Background()); err != nil {
-			s.log.Debug("terminal keeps the size of a viewer that detached", "error", err)
-		}
-	})
 }
 
 // Owner returns the viewer that owns the size, or "". From here on Follow returns when the

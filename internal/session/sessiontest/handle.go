@@ -218,6 +218,13 @@ func (r *Runner) Say(change func(*api.SessionInfo)) {
 	r.tell()
 }
 
+// Name returns the name that the runner has for its session.
+func (r *Runner) Name() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.info.Name
+}
+
 // result waits for the end of a command and makes the answer of exec.run.
 func (r *Runner) result(x *Exec) (any, []byte, error) {
 	if !r.wait(func() bool { return x.info.State == api.ExecClosed || x.info.Outcome != nil && x.held != nil }) {

@@ -1,6 +1,3 @@
-// Package sessiontest is a runtime in memory, for tests of the layers above a runner.
-// Its runners speak the real link over a pipe, but the test decides what a command does.
-// It waits only on channels and timers, so it works in a bubble of testing/synctest.
 package sessiontest
 
 import (
@@ -34,6 +31,9 @@ type Runtime struct {
 	// RecordDir is the directory for recordings that the place shares with the daemon; empty for
 	// none.
 	RecordDir string
+	// SetLimit changes a limit of memory or processes, which places of the runtime then enforce; nil
+	// if they enforce none. Their runners do not know that limits of a place can change.
+	SetLimit func(ctx context.Context, limit string, value float64) error
 
 	mu      sync.Mutex
 	runners map[string]*Runner // guarded by mu; those that were not removed
@@ -191,7 +191,11 @@ func (r *Runner) About() session.About {
 
 // Place has a small environment.
 func (r *Runner) Place() session.Place {
-	return session.Place{Info: api.PlaceInfo{Kind: r.Spec.Target.Kind, OS: "memory"}, Env: map[string]string{"PATH": "/bin"}, RecordDir: r.rt.RecordDir}
+	p := session.Place{Info: api.PlaceInfo{Kind: r.Spec.Target.Kind, OS: "memory"}, Env: map[string]string{"PATH": "/bin"}, RecordDir: r.rt.RecordDir, SetLimit: r.rt.SetLimit}
+	if p.SetLimit != nil {
+		p.Limits = []api.EnforcedLimit{{Limit: api.LimitMemory, Mechanism: "docker"}, {Limit: api.LimitPids, Mechanism: "docker"}}
+	}
+	return p
 }
 
 // Describe changes the answer of About.
