@@ -135,8 +135,9 @@ func (d *Dialogue) awaitRoom(p *agentProcess, got piece, why error) {
 	}
 }
 
-// awaitRetry reports that the agent cannot be reached, and waits for a retry that reaches it. It
-// returns false when the process has ended, or was left to the next daemon.
+// awaitRetry reports that the agent cannot be reached, and waits for a retry that reaches it, or for
+// the end of its session, which needs none. It returns false when the process has ended, or was left
+// to the next daemon.
 func (d *Dialogue) awaitRetry(p *agentProcess, why *unreachable) bool {
 	for {
 		d.mu.Lock()
@@ -145,6 +146,13 @@ func (d *Dialogue) awaitRetry(p *agentProcess, why *unreachable) bool {
 		if !d.isGivenUp(p) {
 			select {
 			case <-p.retry:
+			case <-p.program.over():
+				if p.program.endCause() == "" {
+					select { // the next daemon has the session, and soon the process
+					case <-p.retry:
+					case <-p.ctx.Done():
+					}
+				}
 			case <-p.ctx.Done():
 			}
 		}
@@ -202,7 +210,7 @@ func (d *Dialogue) liveStateLocked(p *agentProcess) api.DialogueState {
 func (d *Dialogue) failLocked(p *agentProcess, why api.DialogueFault) {
 	p.opening.to(openFailed, why.Reason+": "+why.Message)
 	if d.fault == nil || *d.fault != why {
-		d.log.Warn("dialogue cannot go on", "code", why.Code, "reason", why.Reason, "error", why.Message)
+		d.log.Warn("dialogue cannot continue", "code", why.Code, "reason", why.Reason, "error", why.Message)
 	}
 	d.moveLocked(api.DialogueError)
 	d.fault = &why
@@ -247,7 +255,7 @@ func (d *Dialogue) finish(p *agentProcess, outcome *api.ExecOutcome) {
 		end.Text = strings.TrimPrefix(end.Text+"; its session could not be reached, and is ended when it can be", "; ")
 	}
 	if err := p.ending.to(endOver); err != nil {
-		d.log.Error("illegal step of an end", "error", err)
+		d.log.Error("illegal step of an ending", "error", err)
 	}
 	d.stalledAt = nil
 	d.moveLocked(api.DialogueEnded)

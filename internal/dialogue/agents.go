@@ -2,6 +2,8 @@ package dialogue
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,6 +20,32 @@ var agents = map[string]agent.Agent{
 	"acp":    acp.Agent{},
 	"claude": claude.Agent{},
 	"codex":  codex.Agent{},
+}
+
+// known are the programs that Installed looks for.
+var known = []api.InstalledAgent{
+	{Agent: "claude", Argv: []string{"claude"}},
+	{Agent: "codex", Argv: []string{"codex"}},
+	{Agent: "acp", Argv: []string{"gemini", "--acp"}},
+	{Agent: "acp", Argv: []string{"goose", "acp"}},
+	{Agent: "acp", Argv: []string{"opencode", "acp"}},
+	{Agent: "acp", Argv: []string{"qwen", "--acp"}},
+}
+
+// Installed returns the agents on the PATH of this process, which is that of the sessions on the host.
+func Installed() (found []api.InstalledAgent) {
+	dirs := filepath.SplitList(os.Getenv("PATH"))
+	for _, a := range known {
+		for _, dir := range dirs {
+			path := filepath.Join(dir, a.Argv[0])
+			if info, err := os.Stat(path); filepath.IsAbs(path) && err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+				a.Path = path
+				found = append(found, a)
+				break
+			}
+		}
+	}
+	return found
 }
 
 func findAgent(name string) (agent.Agent, error) {

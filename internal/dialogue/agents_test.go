@@ -83,21 +83,24 @@ func (p *parrotTalk) Do(c agent.Call) (s agent.Step) {
 	return s
 }
 
+// squawk is the program of a parrot.
+func squawk(ctx context.Context, x *sessiontest.Exec) int {
+	x.Stdout("ready\n")
+	for {
+		text := x.Input(ctx)
+		if text == "" {
+			return 0
+		}
+		for line := range strings.Lines(text) {
+			x.Stdout("said " + line)
+		}
+	}
+}
+
 // An agent is a row in the table and nothing else: with the row, dialogue.create starts its
 // program in a session, and the dialogue drives it, records it, and replays its record.
 func TestAnotherAgent(t *testing.T) {
-	place := &sessiontest.Runtime{Command: func(ctx context.Context, x *sessiontest.Exec) int {
-		x.Stdout("ready\n")
-		for {
-			text := x.Input(ctx)
-			if text == "" {
-				return 0
-			}
-			for line := range strings.Lines(text) {
-				x.Stdout("said " + line)
-			}
-		}
-	}}
+	place := &sessiontest.Runtime{Command: squawk}
 	log := slog.New(slog.DiscardHandler)
 	sessions := session.NewRegistry(session.Config{Runtimes: []session.Runtime{place}, Logger: log, MaxSessions: 1, DefaultShell: "/bin/sh"})
 	defer sessions.Close(nil)

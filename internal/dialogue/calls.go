@@ -44,7 +44,7 @@ func (d *Dialogue) Send(ctx context.Context, p api.DialogueSendParams) (api.Dial
 const mostUnsent = 64 << 20
 
 // errRepeated makes call return without sending the message again.
-var errRepeated error = api.Errorf(api.CodeConflict, "was done before")
+var errRepeated error = api.Errorf(api.CodeConflict, "was already done")
 
 // Unsend takes back a message that the agent has not started with.
 func (d *Dialogue) Unsend(ctx context.Context, id string) (api.DialogueInfo, error) {

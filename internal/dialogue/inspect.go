@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sort"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -18,8 +17,8 @@ const streamStdin = "stdin"
 const (
 	defaultLines    = 100
 	defaultLineText = 4 << 10
-	// maxTyped is the length of the longest line that is searched for its type.
-	maxTyped = 1 << 20
+	// typedBytes is how much of a line is searched for its type.
+	typedBytes = 64 << 10
 )
 
 // Lines returns lines of the protocol between the dialogue and the agent's program, with the events
@@ -182,14 +181,11 @@ func (f *lineFile) read(from, before int64, limit int) (lines []api.DialogueLine
 	}
 	in := bufio.NewReaderSize(io.NewSectionReader(f, from, f.size-from), 64<<10)
 	for next = from; next < before && len(lines) < limit; {
-		text, size, whole, err := readLine(in, max(f.most, maxTyped))
+		text, size, whole, err := readLine(in, max(f.most, typedBytes))
 		if err != nil {
 			return nil, 0, err
 		}
-		line := api.DialogueLine{Stream: f.stream, Offset: next, Bytes: size, Partial: !whole, Events: []api.DialogueLineNews{}}
-		if int64(len(text)) >= size-2 { // all of it
-			line.Type = typeOf(text)
-		}
+		line := api.DialogueLine{Stream: f.stream, Offset: next, Bytes: size, Partial: !whole, Type: typeOf(text), Events: []api.DialogueLineNews{}}
 		text = bytes.TrimSuffix(text, []byte("\r"))
 		if line.Cut = len(text) > f.most || size > int64(len(text))+2; line.Cut {
 			text = text[:min(len(text), f.most)]
@@ -222,83 +218,20 @@ func readLine(in *bufio.Reader, most int) (text []byte, size int64, whole bool, 
 	}
 }
 
-// typeOf returns the type or the method that a line of JSON names.
-func typeOf(line []byte) string {
-	var named struct{ Type, Method any }
-	_ = json.Unmarshal(line, &named)
-	kind, _ := named.Type.(string)
-	method, _ := named.Method.(string)
-	return cmp.Or(kind, method)
-}
-
-// joinEvents adds to lines of stdout the events that they caused.
-func (d *Dialogue) joinEvents(epoch int, lines []api.DialogueLine) error {
-	if len(lines) == 0 {
-		return nil
-	}
-	if err := d.index(); err != nil {
-		return err
-	}
-	first, last := lines[0].Offset, lines[len(lines)-1].Offset
-	seq, err := d.firstCausedBy(epoch, first)
-	if err != nil {
-		return err
-	}
-	known, err := d.record.since(seq)
-	if err != nil {
-		return err
-	}
-	defer known.close()
-	for ev := known.pop(); ev != nil && !isBeyond(ev, epoch, last); ev = known.pop() {
-		if ev.Epoch != epoch || ev.Offset == nil {
-			continue
+// typeOf returns the type or the method that a line of JSON names. It reads the line only up to the
+// type, which mostly comes first: lines can be very long.
+func typeOf(line []byte) (method string) {
+	in, kind := json.NewDecoder(bytes.NewReader(line)), ""
+	_ = eachField(in, func(name string) (bool, error) { // what is not JSON has no type
+		var value json.RawMessage
+		err := in.Decode(&value)
+		switch name {
+		case "type":
+			_ = json.Unmarshal(value, &kind) // it may be no text
+		case "method":
+			_ = json.Unmarshal(value, &method)
 		}
-		i := sort.Search(len(lines), func(i int) bool { return lines[i].Offset > *ev.Offset }) - 1
-		if i < 0 {
-			continue
-		}
-		news := api.DialogueLineNews{Seq: ev.Seq, Type: ev.Type}
-		switch {
-		case ev.Item != nil:
-			news.ItemID = ev.Item.ItemID
-		case ev.Delta != nil:
-			news.ItemID = ev.Delta.ItemID
-		case ev.Request != nil:
-			news.ItemID = ev.Request.ToolCallID
-		case ev.Task != nil:
-			news.ItemID = ev.Task.ToolCallID
-		}
-		lines[i].Events = append(lines[i].Events, news)
-		if ev.Unparsed != nil {
-			lines[i].Unparsed = ev.Unparsed.Why
-		}
-	}
-	return nil
-}
-
-// isBeyond reports whether an event is of a later line, or of a later process.
-func isBeyond(ev *api.DialogueEvent, epoch int, offset int64) bool {
-	return ev.Epoch > epoch || ev.Epoch == epoch && ev.Offset != nil && *ev.Offset > offset
-}
-
-// firstCausedBy returns the number of an event at or before the first that a line at this offset, or
-// behind it, caused. The offsets of events only grow, so it searches the indexed ones.
-func (d *Dialogue) firstCausedBy(epoch int, offset int64) (int64, error) {
-	_, total, _, _ := d.record.state()
-	var fault error
-	n := sort.Search(int((total+markEvery-1)/markEvery), func(i int) bool {
-		known, err := d.record.since(int64(i)*markEvery + 1)
-		if err != nil {
-			fault = err
-			return true
-		}
-		defer known.close()
-		for ev := known.pop(); ev != nil; ev = known.pop() {
-			if ev.Epoch > epoch || ev.Epoch == epoch && ev.Offset != nil {
-				return isBeyond(ev, epoch, offset-1)
-			}
-		}
-		return true
+		return kind == "", err
 	})
-	return int64(max(n-1, 0))*markEvery + 1, fault
+	return cmp.Or(kind, method)
 }

@@ -36,6 +36,8 @@ type program interface {
 	// reopen tries to reach a program that could not be reached. The error is an *unreachable if it
 	// cannot be.
 	reopen(ctx context.Context) error
+	// over is closed when the session has ended, or is left to the next daemon.
+	over() <-chan struct{}
 	// endCause returns why the session has ended; empty if it has not.
 	endCause() string
 	// lostSince returns since when the program cannot be reached; zero if it can.
@@ -206,6 +208,8 @@ func (l *inSession) reopen(ctx context.Context) error {
 	return nil
 }
 
+func (l *inSession) over() <-chan struct{} { return l.session.Done() }
+
 func (l *inSession) endCause() string {
 	if info := l.session.Info(); info.State == api.SessionTerminated {
 		return info.Cause
@@ -234,5 +238,6 @@ func (vanished) closeInput(context.Context) error            { return errVanishe
 func (vanished) cancel(context.Context) error                { return nil }
 func (vanished) kill(context.Context) error                  { return nil }
 func (vanished) reopen(context.Context) error                { return errVanished }
+func (vanished) over() <-chan struct{}                       { return alreadyClosed }
 func (vanished) endCause() string                            { return "its session no longer existed when the daemon started" }
 func (vanished) lostSince() time.Time                        { return time.Time{} }

@@ -97,7 +97,7 @@ func openRecord(dir string) (*record, about, error) {
 		return nil, a, err
 	}
 	if a.ID != filepath.Base(dir) {
-		return nil, a, fmt.Errorf("%s: is about %q", aboutFile, a.ID)
+		return nil, a, fmt.Errorf("%s: describes the dialogue %q", aboutFile, a.ID)
 	}
 	if a.Info != nil { // it has ended: the events are read when a client asks for them
 		stat, err := os.Stat(filepath.Join(dir, eventsFile))

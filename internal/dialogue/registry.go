@@ -102,7 +102,7 @@ func (r *Registry) Get(ref string) (*Dialogue, error) {
 	return d, nil
 }
 
-// List returns the dialogues that p selects, oldest first, without regard to its page.
+// List returns all dialogues that p selects, oldest first. The caller cuts out the page.
 func (r *Registry) List(p api.DialogueListParams) []api.DialogueInfo {
 	list := []api.DialogueInfo{}
 	for _, d := range r.all() {

@@ -91,11 +91,19 @@ func beginning(text string) string {
 	return strings.ToValidUTF8(text[:maxReported], "")
 }
 
-// PageOpen says that a page of the console is open until ctx ends. It shows every request, so none is
-// reported meanwhile.
+// pageLease is how long a page counts as open. It says again and again that it is, because the
+// connection of a machine that sleeps, or of a tab that the browser froze, stays open for long.
+const pageLease = 5 * time.Minute
+
+// PageOpen says that, until ctx ends, a page of the console is open that a person sees or that notifies
+// one. It shows every request, so none is reported meanwhile.
 func (r *Registry) PageOpen(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, pageLease)
 	r.countPages(1)
-	context.AfterFunc(ctx, func() { r.countPages(-1) })
+	context.AfterFunc(ctx, func() {
+		cancel()
+		r.countPages(-1)
+	})
 }
 
 // countPages adds 1 or -1 to the number of open pages.

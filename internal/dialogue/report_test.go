@@ -32,8 +32,16 @@ func TestReport(t *testing.T) {
 				t.Errorf("%s: %d reports", why, len(got))
 			}
 		}
-		count(time.Hour, 0, "a page is open")
+		count(4*time.Minute, 0, "a page is open")
+		d.registry.PageOpen(page)
+		count(4*time.Minute, 0, "the page is still open")
 		d.countFollower(1)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if n := d.registry.pages.Load(); n != 0 {
+			t.Errorf("%d pages that have said nothing for 6 minutes count", n)
+		}
+		d.registry.PageOpen(page)
 		closePage()
 		count(time.Hour, 0, "a client follows")
 		d.countFollower(-1)

@@ -83,6 +83,6 @@ func (d *Dialogue) checkStall(p *agentProcess) {
 	since := p.lastOutput.UTC()
 	d.stalledAt = &since
 	d.publishOwnLocked(p, api.DialogueEvent{Type: api.DialogueEventNotice, Notice: &api.DialogueNotice{
-		Level: "warning", Code: "stalled", Text: "the agent works and has said nothing for " + patience.String(),
+		Level: "warning", Code: "stalled", Text: "the agent is working and has sent nothing for " + patience.String(),
 	}})
 }

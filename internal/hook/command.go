@@ -14,8 +14,8 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// run runs the command with a report on its stdin. Its output is discarded: the report and what the
-// command makes of it are not for the log.
+// run runs the command with a report on its stdin. Its output is discarded: neither the report nor
+// the output that the command derives from it belongs in the log.
 func (h *Hook) run(ctx context.Context, r api.RequestReport) error {
 	text, err := json.Marshal(r)
 	if err != nil {

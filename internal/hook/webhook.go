@@ -80,7 +80,7 @@ func (w *webhook) deliver(ctx context.Context, r api.RequestReport) error {
 func (w *webhook) post(ctx context.Context, id string, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.cfg.URL, bytes.NewReader(body))
 	if err != nil {
-		return final{errors.New("on_request_url: is no URL")}
+		return final{errors.New("on_request_url: is not a URL")}
 	}
 	at := strconv.FormatInt(time.Now().Unix(), 10)
 	req.Header.Set("Content-Type", "application/json")
@@ -98,7 +98,7 @@ func (w *webhook) post(ctx context.Context, id string, body []byte) error {
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer))
-	answer := fmt.Errorf("on_request_url: %s: answers %d", req.URL.Host, res.StatusCode)
+	answer := fmt.Errorf("on_request_url: %s: answered with status %d", req.URL.Host, res.StatusCode)
 	switch s := res.StatusCode; {
 	case s >= 200 && s < 300:
 		return nil

@@ -112,7 +112,7 @@ func TestChatRetries(t *testing.T) {
 	}
 	sees(1, "\n>")
 	types("/retry")
-	sees(1, "nothing is wrong")
+	sees(1, "the agent can be reached; there is nothing to retry")
 	types("say before")
 	sees(1, "\nbefore\n")
 	a.proxy.Refuse()

@@ -14,6 +14,7 @@ type item struct {
 	scope   string // of its first event
 	parent  bool   // it was the scope of another open item
 	whole   api.DialogueItem
+	message string   // the state of the message that the item is; empty for other items
 	written *written // deltas since whole; nil for none
 }
 
@@ -77,6 +78,7 @@ func (i *item) write(d api.DialogueDelta) {
 // current is the item so far, without the items below it. Later events do not change it.
 func (i *item) current() api.DialogueItem {
 	it := i.whole
+	it.Message = i.message
 	if it.Tool != nil {
 		tool := *it.Tool
 		it.Tool = &tool

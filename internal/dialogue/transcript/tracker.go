@@ -36,7 +36,7 @@ type Tracker struct {
 	callsClosed    *recent.Map[string]              // scopes of calls with a sub-transcript, which may continue
 	tasksLost      *recent.Map[api.DialogueTask]    // a later process may report how they ended
 
-	finished finished // by the last event
+	finished finished // the things that the last event closed
 }
 
 // NewTracker makes a Tracker for a dialogue without events.
@@ -179,7 +179,7 @@ func (t *Tracker) count(id string) {
 
 func (t *Tracker) message(m api.DialogueMessage) {
 	switch m.State {
-	case "done", "cancelled", statusLost:
+	case messageDone, "cancelled", statusLost:
 		t.messages.drop(m.MessageID)
 	default:
 		t.messages.put(m.MessageID, m.State)
@@ -193,7 +193,7 @@ func (t *Tracker) answered(named []string) {
 		t.messages.drop(id)
 	}
 	for id, state := range t.messages.each() {
-		if state == "started" {
+		if state == messageStarted {
 			t.messages.drop(id)
 		}
 	}

@@ -32,6 +32,9 @@ const (
 	kindOther   = "other" // a task of unknown kind
 
 	turnCompleted = "completed"
+
+	messageStarted = "started"
+	messageDone    = "done"
 )
 
 // progress is the state of a dialogue after its last event, which Tracker and Tree share.

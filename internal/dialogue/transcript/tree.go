@@ -17,6 +17,7 @@ type Tree struct {
 	tasks    list[api.DialogueTask]
 	requests list[api.DialogueRequest]
 	notices  []api.DialogueNotice
+	started  []*item // messages that the agent has started with
 
 	items map[string]*item
 	// order has all items, by their first event. below has the items of each scope, even if
@@ -76,11 +77,14 @@ func (t *Tree) Apply(ev api.DialogueEvent) {
 	case ev.Type == api.DialogueEventTurnEnded && ev.Turn != nil:
 		turn := t.turns.entry(ev.Turn.TurnID)
 		*turn = endTurn(*turn, *ev.Turn)
+		t.answered(turn.Messages)
 	case ev.Type == api.DialogueEventTask && ev.Task != nil:
 		task := t.tasks.entry(ev.Task.TaskID)
 		*task = updateTask(*task, *ev.Task)
 	case ev.Request != nil:
 		t.request(ev)
+	case ev.Type == api.DialogueEventMessage && ev.Message != nil:
+		t.message(*ev.Message)
 	case ev.Notice != nil:
 		t.notice(*ev.Notice)
 	}
@@ -138,6 +142,32 @@ func (t *Tree) sweep() {
 }
 
 func (t *Tree) retracted(it *item) bool { return t.items[it.whole.ItemID] != it }
+
+// message notes the state of a message, which became an item before.
+func (t *Tree) message(m api.DialogueMessage) {
+	it := t.items[m.MessageID]
+	if it == nil {
+		return
+	}
+	if it.message = m.State; m.State == messageStarted {
+		t.started = append(t.started, it)
+	}
+}
+
+// answered ends the messages that are done at the end of a turn, as Tracker.answered does.
+func (t *Tree) answered(named []string) {
+	for _, id := range named {
+		if it := t.items[id]; it != nil && (it.message == "sent" || it.message == "queued") {
+			it.message = messageDone
+		}
+	}
+	for _, it := range t.started {
+		if it.message == messageStarted {
+			it.message = messageDone
+		}
+	}
+	t.started = nil
+}
 
 func (t *Tree) request(ev api.DialogueEvent) {
 	r := t.requests.entry(ev.Request.RequestID)

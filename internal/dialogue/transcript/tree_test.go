@@ -48,6 +48,34 @@ func TestTreeItems(t *testing.T) {
 	}
 }
 
+// A message has its last state, and is done when a turn ends that names it or that has started with it.
+func TestTreeMessages(t *testing.T) {
+	for _, c := range []struct{ script, want string }{
+		{"", ""},
+		{"message a sent", "sent"},
+		{"message a sent\nmessage a queued", "queued"},
+		{"message a queued\nturn t\nend t completed", "queued"},
+		{"message a sent\nturn t a\nend t completed", "done"},
+		{"message a queued\nturn t a\nend t interrupted", "done"},
+		{"message a started\nturn t\nitem a final again", "started"},
+		{"message a started\nturn t\nend t completed", "done"},
+		{"message a started\nmessage a queued\nturn t\nend t completed", "queued"},
+		{"message a done\nturn t a\nend t completed", "done"},
+		{"message a cancelled\nturn t a\nend t completed", "cancelled"},
+		{"message a lost", "lost"},
+		{"message b queued", ""},
+	} {
+		all := events(t, "item a final\n"+c.script)
+		if got := treeOf(all).Result().Items[0].Message; got != c.want {
+			t.Errorf("%q: the message is %q, want %q", c.script, got, c.want)
+		}
+		item := testkit.Must(treeOf(all).Item(api.DialogueItemParams{ItemID: "a"}))(t)
+		if item.Item.Message != c.want {
+			t.Errorf("%q: dialogue.item says %q, want %q", c.script, item.Item.Message, c.want)
+		}
+	}
+}
+
 // The pieces of an input are no JSON until it is complete.
 func TestTreeInput(t *testing.T) {
 	tree := transcript.NewTree()

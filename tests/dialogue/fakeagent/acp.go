@@ -99,8 +99,7 @@ func (c *acp) opened(o obj) obj {
 	return o
 }
 
-// update sends an update of the conversation. The caller holds mu, unless native does not change any
-// more.
+// update sends an update of the conversation. Until the conversation is open, mu guards native.
 func (c *acp) update(update obj) { c.out.line(c.updated(update)) }
 
 func (c *acp) updated(update obj) obj {

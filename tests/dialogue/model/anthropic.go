@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// Anthropic starts a model that speaks the Messages API, with ClaudeScripts.
-func Anthropic(t testing.TB) *Server {
-	t.Helper()
-	return serve(t, messages{}, ClaudeScripts())
-}
+// Anthropic starts a model that speaks the Messages API, with ClaudeScripts, for the time of a test.
+func Anthropic(t testing.TB) *Server { return ServeAnthropic().during(t) }
+
+// ServeAnthropic starts the same for a program that is no test.
+func ServeAnthropic() *Server { return serve(messages{}, ClaudeScripts()) }
 
 type messages struct{}
 

@@ -12,6 +12,9 @@ func CodexScripts() map[string][]Step {
 	s["touch"] = []Step{Say("It needs to be allowed.").Call(Tool{"exec_command", map[string]any{
 		"cmd": "touch allowed.txt", "sandbox_permissions": "require_escalated", "justification": "May it make a file?",
 	}}), Say("That step is over.")}
+	s["wait"] = []Step{Say("It needs to be allowed, and takes long.").Call(Tool{"exec_command", map[string]any{
+		"cmd": "until [ -e go ]; do sleep 0.05; done; touch allowed.txt; echo went", "login": false, "yield_time_ms": 30000, "sandbox_permissions": "require_escalated", "justification": "May it wait?",
+	}}), Say("It went.")}
 	s["long"] = []Step{Say("A long command.").Call(Exec("echo started > started; sleep 1000")), Say("After the long command.")}
 	s["gate"] = []Step{Say("A command that waits.").Call(Exec("until [ -e go ]; do sleep 0.05; done; echo went")), Say("After the command that waits.")}
 	s["ask"] = []Step{Say("A question.").Call(Tool{"request_user_input", map[string]any{"questions": []any{map[string]any{

@@ -111,15 +111,19 @@ type dialect interface {
 	answer(w *reply, r Request, s Step)
 }
 
-// serve starts a server, which is closed when the test ends.
-func serve(t testing.TB, d dialect, scripts map[string][]Step) *Server {
-	t.Helper()
+// serve starts a server.
+func serve(d dialect, scripts map[string][]Step) *Server {
 	s := &Server{scripts: map[string][]Step{}, faults: map[string]int{}, closing: make(chan struct{})}
 	for name, steps := range scripts {
 		s.scripts[name] = steps
 	}
 	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handle(w, r, d) }))
 	s.URL = s.http.URL
+	return s
+}
+
+// during closes the server when the test ends.
+func (s *Server) during(t testing.TB) *Server {
 	t.Cleanup(s.Close)
 	return s
 }

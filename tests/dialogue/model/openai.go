@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// OpenAI starts a model that speaks the Responses API, with CodexScripts.
-func OpenAI(t testing.TB) *Server {
-	t.Helper()
-	return serve(t, responses{}, CodexScripts())
-}
+// OpenAI starts a model that speaks the Responses API, with CodexScripts, for the time of a test.
+func OpenAI(t testing.TB) *Server { return ServeOpenAI().during(t) }
+
+// ServeOpenAI starts the same for a program that is no test.
+func ServeOpenAI() *Server { return serve(responses{}, CodexScripts()) }
 
 // CodexConfig is the config.toml with which Codex talks to this model alone.
 func (s *Server) CodexConfig() string {

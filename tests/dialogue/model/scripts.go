@@ -33,6 +33,7 @@ func ClaudeScripts() map[string][]Step {
 	s["unknown"] = []Step{Say("A tool that is not there.").Call(Tool{"NoSuchTool", map[string]any{"a": 1}}), Say("There is no such tool.")}
 	s["parallel"] = []Step{Step{}.Call(Bash("echo one"), Bash("echo two")), Say("Both ran.")}
 	s["touch"] = []Step{Say("It needs to be allowed.").Call(Bash("touch allowed.txt")), Say("That step is over.")}
+	s["wait"] = []Step{Say("It needs to be allowed, and takes long.").Call(Bash("until [ -e go ]; do sleep 0.05; done; touch allowed.txt; echo went")), Say("It went.")}
 	s["long"] = []Step{Say("A long command.").Call(Bash("echo started > started; sleep 1000")), Say("After the long command.")}
 	s["gate"] = []Step{Say("A command that waits.").Call(Bash("until [ -e go ]; do sleep 0.05; done; echo went")), Say("After the command that waits.")}
 	s["bigout"] = []Step{Say("A large output.").Call(Bash("head -c 3000000 /dev/zero | tr '\\0' x")), Say("Large output seen.")}

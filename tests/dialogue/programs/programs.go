@@ -47,16 +47,34 @@ func ClaudeACP(t testing.TB) string {
 	return find(t, "TRL_TEST_CLAUDE_ACP", "claude-code-acp "+ClaudeACPVersion, "claude-acp-"+ClaudeACPVersion, "node_modules", ".bin", "claude-code-acp")
 }
 
-func find(t testing.TB, variable, what string, inCache ...string) string {
-	t.Helper()
-	path := os.Getenv(variable)
+// Installed are the paths of Claude Code and of Codex, for a program that is no test. A path is empty
+// if the agent is not here.
+func Installed() (claude, codex string) {
+	if path, ok := look("TRL_TEST_CLAUDE", "claude-"+ClaudeVersion, "claude"); ok {
+		claude = path
+	}
+	if path, ok := look("TRL_TEST_CODEX", "codex-"+CodexVersion, "bin", "codex"); ok {
+		codex = path
+	}
+	return claude, codex
+}
+
+// look returns where a program should be, and whether it is there.
+func look(variable string, inCache ...string) (path string, ok bool) {
+	path = os.Getenv(variable)
 	if path == "" {
 		if cache, err := os.UserCacheDir(); err == nil {
 			path = filepath.Join(append([]string{cache, "trl-test"}, inCache...)...)
 		}
 	}
 	info, err := os.Stat(path)
-	if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+	return path, err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+func find(t testing.TB, variable, what string, inCache ...string) string {
+	t.Helper()
+	path, ok := look(variable, inCache...)
+	if ok {
 		return path
 	}
 	if os.Getenv(variable) != "" {

@@ -216,7 +216,7 @@ func TestUnsend(t *testing.T) {
 	k.Send("m0", "go")
 	k.Send("m1", "go")
 	k.Send("m2", "go")
-	for id, want := range map[string]string{"m0": "has started", "m1": "", "nosuch": "is done with it"} {
+	for id, want := range map[string]string{"m0": "has already started", "m1": "", "nosuch": "has processed it"} {
 		k.Do(agent.Call{ID: "u-" + id, Unsend: &agent.Unsend{MessageID: id}})
 		err := k.Answers["u-"+id]
 		if want == "" && err != nil || want != "" && (err == nil || err.Code != api.CodeConflict || !strings.Contains(err.Message, want)) {

@@ -224,7 +224,7 @@ func (a *protocol) Request(m jsonrpc.Message) (why string) {
 func (a *protocol) respond(answer agent.Response) *api.Error {
 	i := slices.IndexFunc(a.requests, func(r *request) bool { return r.name == answer.RequestID })
 	if i < 0 {
-		return api.Errorf(api.CodeConflict, "request %q does not wait for an answer", answer.RequestID)
+		return api.Errorf(api.CodeConflict, "request %q is not waiting for an answer", answer.RequestID)
 	}
 	r := a.requests[i]
 	if answer.Input != nil {

@@ -146,10 +146,10 @@ func (a *protocol) interrupt(all bool) {
 func (a *protocol) unsend(id string) *api.Error {
 	i := slices.IndexFunc(a.prompts, func(p *prompt) bool { return p.ID == id })
 	if i < 0 {
-		return agent.NotUnsent(id, "it no longer waits: the agent is done with it, or it was cancelled or lost")
+		return agent.NotUnsent(id, "it is no longer queued: the agent has processed it, or it was cancelled or lost")
 	}
 	if a.prompts[i].turn != "" {
-		return agent.NotUnsent(id, "the agent has started with it")
+		return agent.NotUnsent(id, "the agent has already started to process it")
 	}
 	a.prompts = slices.Delete(a.prompts, i, i+1)
 	a.PublishMessage(id, "cancelled")

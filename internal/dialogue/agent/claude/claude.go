@@ -214,7 +214,7 @@ func (p *protocol) Do(c agent.Call) agent.Step {
 
 func (p *protocol) send(call string, m *agent.Message) {
 	if p.ours(m.ID) {
-		p.answer(call, api.Errorf(api.CodeConflict, "message %s: was sent before", m.ID))
+		p.answer(call, api.Errorf(api.CodeConflict, "message %s: was already sent", m.ID))
 		return
 	}
 	content := make([]any, len(m.Content))
@@ -262,7 +262,7 @@ func (p *protocol) interrupt(call string, all bool) {
 // unsend takes a message out of the program's queue.
 func (p *protocol) unsend(call, id string) {
 	if p.messages[id] == nil {
-		p.answer(call, agent.NotUnsent(id, "it no longer waits: the agent is done with it, or it was cancelled or lost"))
+		p.answer(call, agent.NotUnsent(id, "it is no longer queued: the agent has processed it, or it was cancelled or lost"))
 		return
 	}
 	p.control(map[string]any{"subtype": "cancel_async_message", "message_uuid": id}, func(a controlAnswer) {
@@ -274,7 +274,7 @@ func (p *protocol) unsend(call, id string) {
 		case a.failed != "":
 			p.answer(call, agent.NotUnsent(id, a.failed))
 		case !r.Cancelled:
-			p.answer(call, agent.NotUnsent(id, "the agent has started with it"))
+			p.answer(call, agent.NotUnsent(id, "the agent has already started to process it"))
 		default:
 			if p.messages[id] != nil { // else its own report came first
 				p.moveMessage(id, "cancelled")
@@ -392,7 +392,7 @@ func (p *protocol) answer(call string, err *api.Error) {
 func (p *protocol) write(v any) {
 	b, err := json.Marshal(v)
 	if err != nil { // a RawMessage that is not JSON, which respond has checked
-		p.notice("error", "internal", "a line for the agent could not be made: "+err.Error())
+		p.notice("error", "internal", "a message to the agent could not be encoded: "+err.Error())
 		return
 	}
 	p.step.Write = append(p.step.Write, append(b, '\n'))

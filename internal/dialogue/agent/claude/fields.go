@@ -92,11 +92,14 @@ func (f fields) copied(name string) json.RawMessage { return bytes.Clone(f.raw(n
 
 func (f fields) text(name string) string { return readText(f.raw(name)) }
 
-// wording is the text of a field, or its JSON if it is no text.
+// wording is the text of a field, or its JSON if it is no text. An empty list or object says nothing.
 func (f fields) wording(name string) string {
 	value := f.raw(name)
 	if len(value) == 0 || value[0] == '"' || string(value) == "null" {
 		return readText(value)
+	}
+	if (value[0] == '[' || value[0] == '{') && len(bytes.TrimSpace(value[1:len(value)-1])) == 0 {
+		return ""
 	}
 	return string(value)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestFields(t *testing.T) {
-	f := readFields([]byte(` { "s" : "a\u00e9\"}" , "n":-7,"big":1e3,"yes":true, "no":null ,"list":["x",5,"",[ "y" ]],"none":[ ],"o":{"in":{"s":"deep"}},"\u0065sc":"e","twice":1,"twice":2 } `))
+	f := readFields([]byte(` { "s" : "a\u00e9\"}" , "n":-7,"digit":5,"big":1e3,"yes":true, "no":null ,"list":["x",5,"",[ "y" ]],"none":[ ],"o":{"in":{"s":"deep"}},"\u0065sc":"e","twice":1,"twice":2 } `))
 	if s := f.text("s"); s != `aé"}` {
 		t.Errorf("text %q", s)
 	}
@@ -39,7 +39,7 @@ func TestFields(t *testing.T) {
 	if readFields(f.raw("list")) != nil || f.text("o") != "" || f.text("missing") != "" || f.text("esc") != "e" {
 		t.Error("what is of another type, or missing, is not empty")
 	}
-	for name, want := range map[string]string{"s": `aé"}`, "n": "-7", "no": "", "missing": "", "none": "[ ]"} {
+	for name, want := range map[string]string{"s": `aé"}`, "n": "-7", "digit": "5", "no": "", "missing": "", "none": ""} {
 		if got := f.wording(name); got != want {
 			t.Errorf("wording of %s: %q", name, got)
 		}

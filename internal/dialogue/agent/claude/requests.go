@@ -200,7 +200,7 @@ func remembered(suggestions []json.RawMessage) []json.RawMessage {
 func (p *protocol) respond(r *agent.Response) *api.Error {
 	req := p.requests[r.RequestID]
 	if req == nil {
-		return api.Errorf(api.CodeConflict, "request %q: does not wait for an answer", r.RequestID)
+		return api.Errorf(api.CodeConflict, "request %q: is not waiting for an answer", r.RequestID)
 	}
 	decision, remember, answers := r.Decision, r.Remember, r.Answers
 	switch {

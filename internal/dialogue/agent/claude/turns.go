@@ -72,6 +72,14 @@ func (p *protocol) joinTurn(ids []string) {
 	}
 }
 
+// leaveTurn removes a message from the open turn, which does not answer it.
+func (p *protocol) leaveTurn(id string) {
+	p.messages[id].turn = ""
+	if p.turn != nil {
+		p.turn.messages = slices.DeleteFunc(p.turn.messages, func(s string) bool { return s == id })
+	}
+}
+
 // lifecycleOf handles the progress of a message.
 func (p *protocol) lifecycleOf(l *wireLine) {
 	p.lifecycle = true
@@ -83,7 +91,8 @@ func (p *protocol) lifecycleOf(l *wireLine) {
 	m.lifecycle = true
 	switch l.text("state") {
 	case "queued": // also when a started message goes back to the queue
-		m.turn, m.noticed = "", false
+		p.leaveTurn(id)
+		m.noticed = false
 		p.moveMessage(id, "queued")
 	case "started":
 		p.moveMessage(id, "started")

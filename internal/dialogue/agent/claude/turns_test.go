@@ -159,6 +159,17 @@ func TestMessagesOfTurns(t *testing.T) {
 		t.Errorf("the next turn is %s", agenttest.Show(turn))
 	}
 
+	// A message that goes back to the queue belongs to the turn that takes it next.
+	k.Send("m-4", "back")
+	k.Says(`{"type":"command_lifecycle","command_uuid":"m-4","state":"started"}`, `{"type":"command_lifecycle","command_uuid":"m-4","state":"queued"}`, `{"type":"result","subtype":"success"}`)
+	if turn := k.Last(api.DialogueEventTurnEnded).Turn; turn.TurnID != "t1.2" || strings.Join(turn.Messages, " ") != "m-3" {
+		t.Errorf("the turn answers %q", turn.Messages)
+	}
+	k.Says(`{"type":"command_lifecycle","command_uuid":"m-4","state":"started"}`, `{"type":"system","subtype":"init"}`, `{"type":"result","subtype":"success"}`)
+	if turn := k.Last(api.DialogueEventTurnEnded).Turn; turn.TurnID != "t1.3" || strings.Join(turn.Messages, " ") != "m-4" {
+		t.Errorf("the turn after it is %s", agenttest.Show(turn))
+	}
+
 	// An old version only echoes a message when it has begun with it.
 	k = ready(t)
 	k.Send("m-1", "go")

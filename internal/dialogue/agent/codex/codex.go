@@ -405,10 +405,10 @@ func (c *protocol) interrupt(call string, all bool) {
 func (c *protocol) unsend(id string) *api.Error {
 	i := slices.IndexFunc(c.messages, func(m *sentMessage) bool { return m.ID == id })
 	if i < 0 {
-		return agent.NotUnsent(id, "it no longer waits: the agent is done with it, or it was cancelled or lost")
+		return agent.NotUnsent(id, "it is no longer queued: the agent has processed it, or it was cancelled or lost")
 	}
 	if c.messages[i].asked {
-		return agent.NotUnsent(id, "Codex has it already")
+		return agent.NotUnsent(id, "Codex has already received it")
 	}
 	c.messages = slices.Delete(c.messages, i, i+1)
 	c.PublishMessage(id, "cancelled")

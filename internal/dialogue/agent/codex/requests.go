@@ -180,7 +180,7 @@ func decisionWord(raw json.RawMessage) (word string, detail json.RawMessage) {
 func (c *protocol) respond(a agent.Response) *api.Error {
 	i := slices.IndexFunc(c.requests, func(r *request) bool { return r.name == a.RequestID })
 	if i < 0 {
-		return api.Errorf(api.CodeConflict, "request %q does not wait for an answer", a.RequestID)
+		return api.Errorf(api.CodeConflict, "request %q is not waiting for an answer", a.RequestID)
 	}
 	r := c.requests[i]
 	result, decision, err := r.answer(a)

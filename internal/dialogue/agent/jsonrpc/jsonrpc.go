@@ -301,7 +301,7 @@ func Decision(a agent.Response, chosen api.DialogueOption) (string, *api.Error) 
 	decision, _, _ := strings.Cut(chosen.Kind, "_")
 	decision = cmp.Or(decision, a.Decision, "allow")
 	if a.Decision != "" && a.Decision != decision {
-		return "", api.Errorf(api.CodeInvalidParams, "decision: option %.80q is to %s, not to %s", chosen.ID, decision, a.Decision)
+		return "", api.Errorf(api.CodeInvalidParams, "decision: option %.80q means %s, not %s", chosen.ID, decision, a.Decision)
 	}
 	return decision, nil
 }
