@@ -54,7 +54,7 @@ type Isolation struct {
 	// CLONE_NEWNS, View is the tree that the process sees; with CLONE_NEWNET, it has only a loopback
 	// interface.
 	Namespaces uintptr `json:"namespaces,omitempty"`
-	// View is in the order of its paths, so that a directory comes before what is in it.
+	// View is in the order of its paths, so that a directory comes before its entries.
 	View []Mount `json:"view,omitempty"`
 	// Door makes the process listen at ProxyAddress in its network namespace.
 	Door bool `json:"door,omitempty"`
@@ -186,7 +186,7 @@ func Start(start func(process.Spec) (*process.Process, error), spec process.Spec
 	spec.Files = append(spec.Files[:fd:fd], theirs)
 	spec.Path = self
 	if len(c.Join) > 0 {
-		spec.CgroupFD = 0 // the process enters its groups at the end, when it needs no more threads
+		spec.CgroupFD = 0 // the process enters all its groups itself, before it does anything else
 	}
 	c.Isolation.prepare(&spec)
 	p, err := start(spec)

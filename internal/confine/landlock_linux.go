@@ -101,7 +101,7 @@ func (i *Isolation) landlock(s *steps) (what string, err error) {
 func addRule(ruleset int, r Rule, all uint64) error {
 	fd, err := openReal(r.Path)
 	if err == unix.ENOENT || err == unix.EACCES {
-		return nil // what is not there needs no rule
+		return nil // a path that does not exist needs no rule
 	}
 	if err != nil {
 		return err

@@ -14,14 +14,14 @@ import (
 // before it goes to its place.
 type view struct {
 	tty    string         // the terminal of this process, if it has one
-	mounts map[string]int // what is mounted, by path
+	mounts map[string]int // the mounted trees, by path
 	own    []int          // mounts that become read-only at the end
 }
 
 // enterView replaces the tree that this process sees, as bubblewrap does it: the old tree moves below
 // a new, empty one, its parts are mounted where they belong, and then the old tree goes.
 func (i *Isolation) enterView() (what string, err error) {
-	const base = "/usr" // any directory: what is mounted there leaves it again at once
+	const base = "/usr" // any directory: a tree mounted there is moved away at once
 	if err = unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return "mount namespace", err
 	}

@@ -58,10 +58,14 @@ type knowledge struct {
 	Workspace, Home, Secret string
 	Outside                 string // a directory of the user that is not the home
 	Socket, Abstract        string
+	Run                     string // a directory with sockets of services, as /run has them
 	Address                 string // of a TCP server
 	Victim, Group           int    // a process of the same user, and its group
 	Shared                  sharedObjects
 }
+
+// The sockets of services in the directory knowledge.Run.
+const dockerSocket, agentSocket, busSocket = "/docker.sock", "/agent", "/bus"
 
 var errHarmless = errors.New("nothing gained")
 
@@ -115,8 +119,13 @@ var attempts = map[string]func(k knowledge) error{
 		}
 		return err
 	},
-	"named unix socket":         func(k knowledge) error { return dial("unix", k.Socket) },
-	"abstract unix socket":      func(k knowledge) error { return dial("unix", k.Abstract) },
+	"named unix socket":    func(k knowledge) error { return dial("unix", k.Socket) },
+	"abstract unix socket": func(k knowledge) error { return dial("unix", k.Abstract) },
+	"docker.sock":          func(k knowledge) error { return dial("unix", k.Run+dockerSocket) },
+	"ssh agent":            func(knowledge) error { return dial("unix", os.Getenv("SSH_AUTH_SOCK")) },
+	"D-Bus": func(knowledge) error {
+		return dial("unix", strings.TrimPrefix(os.Getenv("DBUS_SESSION_BUS_ADDRESS"), "unix:path="))
+	},
 	"io_uring":                  raw(unix.SYS_IO_URING_SETUP, 1, 0),
 	"unshare a user namespace":  raw(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0),
 	"unshare a mount namespace": raw(unix.SYS_UNSHARE, unix.CLONE_NEWNS, 0),
@@ -362,9 +371,9 @@ func attackAll(t *testing.T, dir string) {
 }
 
 func attackOnce(t *testing.T, dir string) {
-	k := knowledge{Outside: dir + "/outside", Home: dir + "/home", Workspace: dir + "/home/work", Secret: dir + "/home/secret", Socket: dir + "/home/socket", Abstract: "@trl-escape-" + strconv.Itoa(os.Getpid())}
+	k := knowledge{Outside: dir + "/outside", Home: dir + "/home", Workspace: dir + "/home/work", Secret: dir + "/home/secret", Socket: dir + "/home/socket", Abstract: "@trl-escape-" + strconv.Itoa(os.Getpid()), Run: dir + "/run"}
 	private := dir + "/private"
-	for _, d := range []string{k.Workspace + "/.git/hooks", k.Outside, private} {
+	for _, d := range []string{k.Workspace + "/.git/hooks", k.Outside, k.Run, private} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +388,7 @@ func attackOnce(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	defer datagrams.Close()
-	for _, address := range []string{k.Socket, k.Abstract} {
+	for _, address := range []string{k.Socket, k.Abstract, k.Run + dockerSocket, k.Run + agentSocket, k.Run + busSocket} {
 		l, err := net.Listen("unix", address)
 		if err != nil {
 			t.Fatal(err)
@@ -437,7 +446,8 @@ func attackOnce(t *testing.T, dir string) {
 	defer null.Close()
 	p, err := confine.Start(reaper.Start, process.Spec{
 		Path: program, Args: []string{"attacker"}, Dir: k.Workspace, Files: []*os.File{null, theirs, theirs},
-		Env: append([]string{envAttack + "=" + string(text), "PATH=/usr/bin:/bin", "HOME=" + k.Home}, plan.Env...),
+		Env: append([]string{envAttack + "=" + string(text), "PATH=/usr/bin:/bin", "HOME=" + k.Home,
+			"SSH_AUTH_SOCK=" + k.Run + agentSocket, "DBUS_SESSION_BUS_ADDRESS=unix:path=" + k.Run + busSocket}, plan.Env...),
 	}, &confine.Confinement{Isolation: plan.Isolation})
 	theirs.Close()
 	if err != nil {

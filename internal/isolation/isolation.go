@@ -33,8 +33,10 @@ const (
 // Request is the isolation that a session wants, and its surroundings.
 type Request struct {
 	Isolation api.Isolation
-	// BestEffort says that the session goes on without what cannot be enforced.
-	BestEffort bool
+	// BestEffort says that the session is created even if parts of its isolation cannot be
+	// enforced. Strict says that it needs the part signals too, which a built-in profile does
+	// not require otherwise.
+	BestEffort, Strict bool
 	// WorkingDir is the directory of the session, and Home that of the user.
 	WorkingDir, Home string
 	// Channel is the directory that a shell shares with the runner; empty for none.
@@ -81,12 +83,21 @@ func (p Plan) Forget() {
 // contents of files and the life of processes.
 var optional = []string{api.AspectReplaced, api.AspectTmp, api.AspectAttributes, api.AspectProcessList}
 
+// requires reports whether the session must not go on without an aspect. A caller who names a built-in
+// profile wants what the kernel has of processes: own, so that the profile works before Linux 6.12 too.
+func (r *Request) requires(aspect string) bool {
+	if _, builtin := api.BuiltinIsolation()[r.Isolation.Profile]; aspect == api.AspectSignals && builtin {
+		return r.Strict
+	}
+	return !slices.Contains(optional, aspect)
+}
+
 // unavailable returns the error of required isolation that cannot be enforced; nil for none.
-func (p Plan) unavailable() error {
+func (r *Request) unavailable(p Plan) error {
 	var first *api.UnenforcedAspect
 	reasons := map[string]any{}
 	for i, u := range p.Report.NotEnforced {
-		if slices.Contains(optional, u.Aspect) {
+		if !r.requires(u.Aspect) {
 			continue
 		}
 		if reasons[u.Aspect] = u.Reason; first == nil {

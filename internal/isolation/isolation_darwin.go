@@ -41,7 +41,7 @@ func NewPlan(r Request) (Plan, error) {
 		plan.missing(api.AspectProcessList, "macOS shows the names and arguments of all processes")
 	}
 	if !r.BestEffort {
-		return plan, plan.unavailable()
+		return plan, r.unavailable(plan)
 	}
 	return plan, nil
 }

@@ -21,7 +21,7 @@ var system = []string{
 	"/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm",
 }
 
-// rootFiles are the files in those that only root may read. A session of root must not.
+// rootFiles are system files that only root may read. An isolated session of root must not read them.
 var rootFiles = []string{
 	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/etc/kubernetes",
 	"/etc/rancher", "/etc/NetworkManager/system-connections", "/etc/krb5.keytab", "/etc/ipsec.secrets", "/etc/wireguard", "/etc/letsencrypt", "/etc/trl",
@@ -35,15 +35,14 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 // programs of the user share, whose names inotify reveals.
 const sharedMemory = "/dev/shm"
 
-// The kernels that brought the versions of Landlock, for people.
+// The kernels that introduced features of Landlock, for messages.
 const (
 	needsTruncate = "needs Linux 6.2 or later"
 	needsScopes   = "needs Linux 6.12 or later"
 	noLandlock    = "needs Landlock (Linux 5.13 or later, with landlock among the lsm= of the kernel)"
 )
 
-// NewPlan finds out how the isolation of a request can be enforced. It returns an error if something
-// cannot be enforced and the request does not accept that.
+// NewPlan finds out how to enforce the isolation of a request. It fails if a required part cannot be.
 func NewPlan(r Request) (Plan, error) {
 	var p paths
 	var err error
@@ -57,8 +56,7 @@ func NewPlan(r Request) (Plan, error) {
 		if err != nil {
 			return Plan{}, err
 		}
-	}
-	if !r.limited() {
+	} else {
 		p.secrets = outermost(realPaths(append([]string{r.Runner}, r.Secrets...)))
 		for _, dir := range realPaths([]string{r.WorkingDir}) {
 			if err = daemonPath("working_dir", dir, p.secrets); err != nil {
@@ -67,6 +65,9 @@ func NewPlan(r Request) (Plan, error) {
 		}
 	}
 	version := confine.LandlockVersion()
+	if withoutScopes {
+		version = min(version, 5)
+	}
 	var plan Plan
 	var why error
 	for _, namespaces := range r.levels(p) {
@@ -93,7 +94,7 @@ func NewPlan(r Request) (Plan, error) {
 		}
 	}
 	if !r.BestEffort {
-		if err = plan.unavailable(); err != nil {
+		if err = r.unavailable(plan); err != nil {
 			return plan, err
 		}
 	}
@@ -103,8 +104,8 @@ func NewPlan(r Request) (Plan, error) {
 	return plan, nil
 }
 
-// withoutNamespaces is set by tests.
-var withoutNamespaces bool
+// withoutNamespaces and withoutScopes, which Landlock has since version 6, are set by tests.
+var withoutNamespaces, withoutScopes bool
 
 // levels returns the namespaces to try, the best first; 0 for none.
 func (r *Request) levels(p paths) []uintptr {
@@ -200,7 +201,7 @@ func (r *Request) plan(p paths, version int, namespaces uintptr, why error) Plan
 		plan.ProxyAddress = confine.ProxyAddress
 		plan.enforced(api.AspectNetwork, mechanismNet, mechanismSeccomp, mechanismProxy)
 	case c.ConnectPort > 0:
-		plan.missing(api.AspectNetwork, "network allow "+noNamespaces+"; without them, landlock and seccomp leave only TCP to the number of the proxy's port, on any machine, and listeners at ports that the kernel chooses")
+		plan.missing(api.AspectNetwork, "network allow "+noNamespaces+"; without them, Landlock and seccomp still allow TCP connections to the proxy's port number on any machine, and listening on ports that the kernel chooses")
 	case r.Isolation.Network == api.NetworkAllow:
 		plan.missing(api.AspectNetwork, "network allow "+noNamespaces+"; the session has no network")
 	case net:
@@ -221,13 +222,13 @@ func (r *Request) reachesDaemon(p paths, version int, view bool, noNamespaces st
 	const reason = "the session can reach the daemon or its runner, which start programs without isolation: "
 	switch {
 	case !view:
-		return reason + "to hide their files " + noNamespaces
+		return reason + "hiding their files " + noNamespaces
 	case version == 0:
-		return reason + "through /proc; to refuse that " + noLandlock
+		return reason + "through /proc; preventing that " + noLandlock
 	}
 	for _, s := range p.secrets {
 		if st, err := os.Stat(s); err == nil && st.Mode()&os.ModeSocket != 0 {
-			return reason + "it makes its socket anew when it starts; to hide that, put it into a directory of its own, such as runtime_dir"
+			return reason + "the daemon creates its socket anew when it starts; to hide it, put it into a directory of its own, such as runtime_dir"
 		}
 	}
 	return ""
@@ -240,7 +241,7 @@ func (r *Request) reportFiles(plan *Plan, p paths, version int, view bool, noNam
 	case version >= 3:
 		plan.enforced(api.AspectFiles, mechanismLandlock)
 	case version > 0:
-		plan.missing(api.AspectFiles, "files outside can be truncated: that "+needsTruncate+", or namespaces")
+		plan.missing(api.AspectFiles, "files outside can be truncated; preventing that "+needsTruncate+", or namespaces")
 	default:
 		plan.missing(api.AspectFiles, noLandlock)
 	}
@@ -253,7 +254,7 @@ func (r *Request) reportFiles(plan *Plan, p paths, version int, view bool, noNam
 			plan.enforced(api.AspectPaths, mechanismMount)
 			for _, path := range single {
 				if st, err := os.Stat(path); err == nil && !st.IsDir() {
-					plan.missing(api.AspectReplaced, "a new file that a program outside renames to "+path+", as editors do, is visible to the processes that run; list its directory instead")
+					plan.missing(api.AspectReplaced, "a new file that a program outside renames to "+path+", as editors do, is visible to running processes; list its directory instead")
 					break
 				}
 			}
@@ -273,7 +274,7 @@ func (r *Request) reportFiles(plan *Plan, p paths, version int, view bool, noNam
 	} else {
 		plan.missing(api.AspectTmp, noLandlock)
 	}
-	plan.missing(api.AspectAttributes, "to hide the names and attributes of files outside, and to keep chmod from them, "+noNamespaces)
+	plan.missing(api.AspectAttributes, "hiding the names and attributes of files outside, and protecting them from chmod, "+noNamespaces)
 }
 
 func (r *Request) reportProcesses(plan *Plan, version int, proc bool) {
@@ -283,7 +284,7 @@ func (r *Request) reportProcesses(plan *Plan, version int, proc bool) {
 		plan.enforced(api.AspectSignals, mechanismLandlock, mechanismSeccomp)
 	case version > 0:
 		plan.enforced(api.AspectProcesses, mechanismLandlock, mechanismSeccomp)
-		plan.missing(api.AspectSignals, "the session can signal other processes of the user: to refuse that "+needsScopes)
+		plan.missing(api.AspectSignals, "the session can signal other processes of the user; preventing that "+needsScopes)
 	default:
 		plan.missing(api.AspectProcesses, "needs Landlock (Linux 5.13 or later)")
 		plan.missing(api.AspectSignals, needsScopes)
@@ -304,7 +305,7 @@ func (r *Request) view(plan *Plan, p paths) {
 			c.Files = append(c.Files, confine.Rule{Path: path, May: may})
 		}
 	}
-	c.Files = append(c.Files, confine.Rule{Path: "/", May: confine.MayList}) // of this tree
+	c.Files = append(c.Files, confine.Rule{Path: "/", May: confine.MayList}) // the root of this tree
 	for _, d := range system {
 		if to, err := os.Readlink(d); err == nil {
 			add(confine.MountLink, d, to, "")
@@ -348,7 +349,7 @@ func (r *Request) view(plan *Plan, p paths) {
 	}
 	c.View = append(c.View, pins(c.View, p)...)
 	hide(c, p.hidden, slices.Concat(p.secrets, systemSecrets()))
-	// A directory comes before what is in it, and of two mounts at one path the later one counts.
+	// A directory comes before its entries, and of two mounts at one path the later one counts.
 	depth := func(path string) int { return strings.Count(strings.TrimSuffix(path, "/"), "/") }
 	slices.SortStableFunc(c.View, func(a, b confine.Mount) int { return cmp.Compare(depth(a.Path), depth(b.Path)) })
 }
@@ -380,7 +381,7 @@ func (r *Request) whole(c *confine.Isolation, p paths) {
 // outermost returns the paths that are not inside another one, each once.
 func outermost(list []string) (out []string) {
 	slices.Sort(list)
-	for _, path := range list { // a directory comes before what is in it
+	for _, path := range list { // a directory comes before its entries
 		if !slices.ContainsFunc(out, func(o string) bool { return inside(path, o) }) {
 			out = append(out, path)
 		}
@@ -397,7 +398,7 @@ func hide(c *confine.Isolation, paths, optional []string) {
 			continue // it does not appear
 		}
 		if slices.ContainsFunc(all, func(h string) bool { return h != path && inside(path, h) && len(h) >= len(in.Path) }) {
-			continue // what it is in does not appear
+			continue // its directory does not appear
 		}
 		c.View = append(c.View, confine.Mount{Path: path, Kind: confine.MountHidden, Optional: i >= len(paths)})
 	}
@@ -415,8 +416,7 @@ func cover(view []confine.Mount, path string) (in confine.Mount) {
 
 // pins returns mounts for the directories that contain a mount, or a path that is hidden or read-only,
 // where the session could rename them: in its private directories and in writable ones. Otherwise a
-// program could move the path away with the directory that it is in, and make another one there, where
-// the next process of the session would find it.
+// program could move the directory away and put another one in its place for later processes.
 func pins(view []confine.Mount, p paths) (pinned []confine.Mount) {
 	var dirs []string
 	for _, m := range view {
@@ -438,8 +438,8 @@ func pins(view []confine.Mount, p paths) (pinned []confine.Mount) {
 	return pinned
 }
 
-// rules fills in the rules without a tree of its own. Landlock has no rule that takes away, so a
-// readable directory that contains a hidden path is replaced by what else is in it.
+// rules fills in the rules without a tree of its own. Landlock rules only add rights, so a readable
+// directory that contains a hidden path is replaced by its other entries.
 func (r *Request) rules(plan *Plan, p paths) {
 	c := plan.Isolation
 	add := func(path string, may confine.Access) { c.Files = append(c.Files, confine.Rule{Path: path, May: may}) }

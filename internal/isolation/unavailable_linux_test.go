@@ -8,6 +8,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/isolation"
+	"github.com/trl-dev/trl/internal/process"
 )
 
 // TestUnavailable: without namespaces, a path inside a writable one cannot be protected and there is no
@@ -43,4 +44,43 @@ func TestUnavailable(t *testing.T) {
 			t.Errorf("%s is not reported: %+v", aspect, plan.Report.NotEnforced)
 		}
 	}
+}
+
+// TestBeforeScopes: before Linux 6.12, Landlock refuses no signals. The built-in profiles work there, and report
+// that, even if the caller repeats their processes. A caller who requires it, or names processes without a profile,
+// is refused. Without Landlock, more is missing, but the same holds for signals.
+func TestBeforeScopes(t *testing.T) {
+	isolation.NoScopes(true)
+	t.Cleanup(func() { isolation.NoScopes(false) })
+	signals := func(u api.UnenforcedAspect) bool { return u.Aspect == api.AspectSignals && u.Reason != "" }
+	reaper := process.NewReaper()
+	t.Cleanup(reaper.Close)
+	for name, profile := range api.BuiltinIsolation() {
+		r := isolation.Request{Isolation: profile, WorkingDir: t.TempDir(), Home: t.TempDir(), Private: filepath.Join(t.TempDir(), "private"), Start: reaper.Start}
+		if _, err := isolation.NewPlan(r); !requiresSignals(err) {
+			t.Errorf("%+v: %v", profile, err)
+		}
+		r.Isolation.Profile = name
+		plan, err := isolation.NewPlan(r)
+		if requiresSignals(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !slices.ContainsFunc(plan.Report.NotEnforced, signals) {
+			t.Errorf("%s: %+v", name, plan.Report)
+		}
+		r.Strict = true
+		if _, err := isolation.NewPlan(r); !requiresSignals(err) {
+			t.Errorf("%s, required: %v", name, err)
+		}
+	}
+}
+
+// requiresSignals reports whether a plan was refused because signals cannot be refused.
+func requiresSignals(err error) bool {
+	if err == nil {
+		return false
+	}
+	e := api.AsError(err)
+	aspects, _ := e.Details["aspects"].(map[string]any)
+	return e.Code == api.CodeIsolationUnavailable && aspects[api.AspectSignals] != nil
 }

@@ -50,8 +50,14 @@ func (*Group) Set(_ string, value float64) (string, error) {
 // Stats is empty.
 func (*Group) Stats() Stats { return Stats{} }
 
-// ResetPeak reports false.
-func (*Group) ResetPeak() bool { return false }
+// Peak is nothing on macOS.
+type Peak struct{}
+
+// NewPeak returns nil.
+func (*Group) NewPeak() *Peak { return nil }
+
+// End returns nothing.
+func (*Peak) End() int64 { return 0 }
 
 // RemoveEmpty reports true.
 func (*Group) RemoveEmpty() bool { return true }
@@ -75,7 +81,7 @@ func CPU(string) (user, system int64, ok bool) { return 0, 0, false }
 func Prefer([]int) {}
 
 // LastOOM returns an unknown process.
-func LastOOM(string) api.OOMKill { return api.OOMKill{} }
+func LastOOM(string) (api.OOMKill, string) { return api.OOMKill{}, "" }
 
 // weakRlimits is empty: the limits of macOS for memory and processes do not do what they say.
 func weakRlimits(api.Limits, map[string]bool) []rlimit { return nil }

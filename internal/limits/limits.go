@@ -40,7 +40,8 @@ type Stats struct {
 	MemoryPeakBytes  int64
 	MemoryLimit      int64
 	Pids             int64
-	OOMKills         int64
+	OOMKills         int64 // of processes in the group
+	OutOfMemory      int64 // times that the group's own limit left no memory; -1 if cgroup v1 does not count that
 	ThrottledMS      int64
 	ForksRefused     int64
 }

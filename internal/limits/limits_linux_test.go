@@ -78,7 +78,7 @@ func TestLimitsOfV2(t *testing.T) {
 	base := tree(t, map[string]string{
 		"trl-0/s-1/cpu.max": "", "trl-0/s-1/memory.max": "", "trl-0/s-1/memory.swap.max": "", "trl-0/s-1/pids.max": "",
 		"trl-0/s-1/cpu.stat":      "usage_usec 5000\nuser_usec 3000\nsystem_usec 2000\nthrottled_usec 7000\n",
-		"trl-0/s-1/memory.events": "oom 2\noom_kill 1\n", "trl-0/s-1/memory.peak": "4096\n", "trl-0/s-1/pids.events": "max 3\n",
+		"trl-0/s-1/memory.events": "oom 2\noom_kill 1\n", "trl-0/s-1/memory.events.local": "oom 1\n", "trl-0/s-1/memory.peak": "4096\n", "trl-0/s-1/pids.events": "max 3\n",
 	})
 	dir := filepath.Join(base, "trl-0", "s-1")
 	g := &Group{id: "s-1", tracked: dir, v1: map[string]string{}}
@@ -100,7 +100,7 @@ func TestLimitsOfV2(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(map[string]string{"cpu.max": "max 100000", "memory.max": "max", "memory.swap.max": "max", "pids.max": "max"})
-	if s := g.Stats(); s.UserMS != 3 || s.SystemMS != 2 || !s.HasCPU || s.ThrottledMS != 7 || s.OOMKills != 1 || s.MemoryPeakBytes != 4096 || s.ForksRefused != 3 {
+	if s := g.Stats(); s.UserMS != 3 || s.SystemMS != 2 || !s.HasCPU || s.ThrottledMS != 7 || s.OOMKills != 1 || s.OutOfMemory != 1 || s.MemoryPeakBytes != 4096 || s.ForksRefused != 3 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -125,17 +125,18 @@ func TestForksRefused(t *testing.T) {
 func TestKernelLog(t *testing.T) {
 	const chosen = "6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/trl-0/s-1,task_memcg=/trl-0/s-1,task=a,pid=9,b,pid=77,uid=0"
 	const killed = "3,2,2,-;Memory cgroup out of memory: Killed process 77 (a) b (c) total-vm:900kB, anon-rss:5kB, file-rss:3kB, shmem-rss:1kB, UID:0"
-	if pid := victimOf(chosen, "s-1"); pid != "77" {
-		t.Errorf("victim %q", pid)
+	if pid, group := victimOf(chosen, "s-1"); pid != "77" || group != "s-1" {
+		t.Errorf("victim %q of %q", pid, group)
 	}
-	if pid := victimOf(chosen, "s-2"); pid != "" {
+	if pid, _ := victimOf(chosen, "s-2"); pid != "" {
 		t.Errorf("victim of another session %q", pid)
 	}
 	if k, ok := killedIn(killed); !ok || k.PID != 77 || k.Command != "a) b (c" || k.RSSBytes != 9<<10 {
 		t.Errorf("%+v, %v", k, ok)
 	}
 	for _, text := range []string{"", "Killed process ", "Killed process 7", "Killed process 7 (x", "oom-kill:", "oom-kill:/s-1"} {
-		if _, ok := killedIn(text); ok || victimOf(text, "s-1") != "" {
+		pid, _ := victimOf(text, "s-1")
+		if _, ok := killedIn(text); ok || pid != "" {
 			t.Errorf("%q was understood", text)
 		}
 	}

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"path"
 	"strconv"
 	"strings"
 
@@ -10,51 +11,53 @@ import (
 )
 
 // LastOOM returns the last process of a session that the kernel's log reports as killed for lack of
-// memory. Only root, or a user whom the system lets read the log, gets an answer; other callers get
-// a process with the id 0.
-func LastOOM(sessionID string) (kill api.OOMKill) {
+// memory, and the name of the group whose limit was reached. Only root, or a user whom the system lets
+// read the log, gets an answer; other callers get a process with the id 0.
+func LastOOM(sessionID string) (kill api.OOMKill, group string) {
 	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return kill
+		return kill, ""
 	}
 	defer unix.Close(fd)
 	buf := make([]byte, 8192) // the kernel returns one record at a time, and none is longer
-	pid := ""
+	pid, in := "", ""
 	for {
 		n, err := unix.Read(fd, buf)
 		if err == unix.EPIPE || err == unix.EINTR { // records were overwritten meanwhile
 			continue
 		}
 		if err != nil || n == 0 {
-			return kill
+			return kill, group
 		}
 		record := string(buf[:n])
-		if found := victimOf(record, sessionID); found != "" {
-			pid = found
+		if found, full := victimOf(record, sessionID); found != "" {
+			pid, in = found, full
 		}
 		if k, ok := killedIn(record); ok && pid != "" && strconv.Itoa(k.PID) == pid {
-			kill = k
+			kill, group = k, in
 		}
 	}
 }
 
-// victimOf returns the process id in a record such as
+// victimOf returns the process id and the name of the group without memory in a record such as
 //
 //	oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/trl-0/s-1,task_memcg=/trl-0/s-1,task=perl,pid=7,uid=0
 //
 // if the process belongs to the session.
-func victimOf(record, sessionID string) string {
+func victimOf(record, sessionID string) (pid, group string) {
 	_, rest, ok := strings.Cut(record, "oom-kill:")
 	if !ok || !strings.Contains(rest, "/"+sessionID) {
-		return ""
+		return "", ""
 	}
 	// The name of the process may have commas, so the id is looked for from the end.
 	i := strings.LastIndex(rest, ",pid=")
 	if i < 0 {
-		return ""
+		return "", ""
 	}
-	pid, _, _ := strings.Cut(rest[i+len(",pid="):], ",")
-	return pid
+	pid, _, _ = strings.Cut(rest[i+len(",pid="):], ",")
+	_, group, _ = strings.Cut(rest, ",oom_memcg=")
+	group, _, _ = strings.Cut(group, ",")
+	return pid, path.Base(group)
 }
 
 // killedIn reads a record such as

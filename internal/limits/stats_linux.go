@@ -1,7 +1,10 @@
 package limits
 
 import (
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -31,6 +34,7 @@ func (g *Group) Stats() (s Stats) {
 		s.MemoryLimit = number(tree, "memory.max")
 		s.Pids = number(tree, "pids.current")
 		s.OOMKills, _ = field(content(tree, "memory.events"), "oom_kill")
+		s.OutOfMemory, _ = field(content(tree, "memory.events.local"), "oom")
 		s.ForksRefused = refused(tree)
 		if inner {
 			s.ForksRefused += refused(filepath.Join(tree, innerName))
@@ -40,6 +44,7 @@ func (g *Group) Stats() (s Stats) {
 		s.MemoryBytes, s.MemoryPeakBytes = number(memory, "memory.usage_in_bytes"), number(memory, "memory.max_usage_in_bytes")
 		s.MemoryLimit = number(memory, "memory.limit_in_bytes")
 		s.OOMKills, _ = field(content(memory, "memory.oom_control"), "oom_kill")
+		s.OutOfMemory = -1
 	}
 	if cpu != "" {
 		throttled, _ := field(content(cpu, "cpu.stat"), "throttled_time")
@@ -73,11 +78,49 @@ func CPU(tracked string) (user, system int64, ok bool) {
 	return user / 1000, system / 1000, ok
 }
 
-// ResetPeak makes the peak of memory begin again, where the kernel can do that: cgroup v1, and the v2
-// tree since Linux 6.12 for a reader that keeps its file open, which TRL does not.
-func (g *Group) ResetPeak() bool {
+// Peak is the most memory that a group had since NewPeak.
+type Peak struct {
+	dir  string   // of cgroup v1
+	file *os.File // of the v2 tree, where each open file has a peak of its own
+}
+
+// NewPeak makes the peak of memory begin anew. It returns nil if the kernel cannot do that: the v2 tree
+// can since Linux 6.12.
+func (g *Group) NewPeak() *Peak {
 	g.mu.Lock()
-	dir := g.v1["memory"]
+	dir, tree := g.v1["memory"], g.tracked
 	g.mu.Unlock()
-	return dir != "" && put(dir, "memory.max_usage_in_bytes", "0") == nil
+	if dir != "" {
+		if put(dir, "memory.max_usage_in_bytes", "0") != nil {
+			return nil
+		}
+		return &Peak{dir: dir}
+	}
+	if tree == "" {
+		return nil
+	}
+	f, err := os.OpenFile(filepath.Join(tree, "memory.peak"), os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	if _, err = f.WriteString("reset"); err != nil {
+		f.Close()
+		return nil
+	}
+	return &Peak{file: f}
+}
+
+// End returns the peak; 0 if it is not known.
+func (p *Peak) End() int64 {
+	switch {
+	case p == nil:
+		return 0
+	case p.file == nil:
+		return number(p.dir, "memory.max_usage_in_bytes")
+	}
+	defer p.file.Close()
+	var buf [32]byte
+	n, _ := p.file.ReadAt(buf[:], 0)
+	peak, _ := strconv.ParseInt(strings.TrimSpace(string(buf[:n])), 10, 64)
+	return peak
 }

@@ -67,7 +67,7 @@ func (l *Log) read(afterSeq int64, limit int, dst []byte) (recs []Record, data [
 	pin(spans[Stdout])
 	pin(spans[Stderr])
 	for _, p := range fetched {
-		p.unpin()
+		p.unpinLocked()
 	}
 	l.mu.Unlock()
 	if len(fetched) > 0 {
@@ -302,7 +302,7 @@ func (l *Log) unpin(lists ...[]span) {
 	freed := false
 	for _, spans := range lists {
 		for _, sp := range spans {
-			sp.p.unpin()
+			sp.p.unpinLocked()
 			freed = freed || sp.p.pins == 0 && sp.p.next != nil
 		}
 	}
@@ -313,8 +313,8 @@ func (l *Log) unpin(lists ...[]span) {
 	}
 }
 
-// unpin undoes one pin of a page. The lock is held, as for all methods of page.
-func (p *page) unpin() {
+// unpinLocked undoes one pin of a page.
+func (p *page) unpinLocked() {
 	p.pins--
 	if p.pins == 0 && p.dropped {
 		p.stream.free(p)

@@ -238,8 +238,9 @@ failed:
 	}
 }
 
-// What package syscall tells the Go runtime about a fork: it blocks signals, and in the child it takes away the
-// handlers. The runtime keeps these names for programs such as gVisor (go.dev/issue/67401).
+// The functions with which package syscall prepares the Go runtime for a fork: they block signals,
+// and in the child they remove the handlers. The runtime keeps these names for programs such as
+// gVisor (go.dev/issue/67401).
 //
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()

@@ -34,8 +34,8 @@ func TestKillTree(t *testing.T) {
 	}{
 		{"plain", `echo ready; sleep 300; :`, 1, TERM, long,
 			[]string{"sh -c SIGTERM"}, false},
-		{"pipeline", `sleep 300 | cat | cat & sleep 301 & echo ready; wait`, 1, TERM, long,
-			[]string{"sleep 300 SIGTERM", "sleep 301 SIGTERM", "cat SIGTERM"}, false},
+		{"pipeline", `sleep 300 | sleep 302 | sleep 303 & sleep 301 & echo ready; wait`, 1, TERM, long,
+			[]string{"sleep 300 SIGTERM", "sleep 301 SIGTERM", "sleep 302 SIGTERM", "sleep 303 SIGTERM"}, false},
 		{"setsid", `setsid sh -c 'echo ready; exec sleep 300' & wait`, 1, TERM, long,
 			[]string{"sleep 300 SIGTERM"}, false},
 		{"double fork", `( (setsid sh -c 'echo ready; exec sleep 300' &) & ); echo ready`, 2, TERM, long,

@@ -126,7 +126,7 @@ func TestShellEndsWithoutDaemon(t *testing.T) {
 	res, exported := d.destroyAndFetch()
 	d.safe()
 	past, err := export.Open(bytes.NewReader(exported), int64(len(exported)))
-	if err != nil || res.Info.Cause != "idle time-out, with no daemon there" || past.Result.Execs[0].ExecID != id {
+	if err != nil || res.Info.Cause != "idle timeout, while no daemon was connected" || past.Result.Execs[0].ExecID != id {
 		t.Errorf("%s, %v", text(res), err)
 	}
 }

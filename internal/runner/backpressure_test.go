@@ -10,14 +10,14 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// paced is a reader of one stream of reads, by its name.
+// paced is a named reader of a command's output, for which the command may wait.
 type paced struct {
 	d      *daemon
 	id     string
 	reader string
 	after  int64
-	bytes  int64 // that came
-	lost   int64 // that a gap names
+	bytes  int64 // bytes received
+	lost   int64 // bytes that gaps report as lost
 	owner  bool
 }
 
@@ -50,8 +50,8 @@ func flooding(d *daemon) (id string) {
 	return d.begin(api.ExecParams{Command: fmt.Sprintf("head -c %d /dev/zero", flood), Backpressure: new(true), Detach: new(true)}).ExecID
 }
 
-// stuck waits until the command waits for its reader: as much as may wait is there, and
-// nothing more comes.
+// stuck waits until the command waits for its reader: the log holds as much unread output as it
+// may, and gets no more.
 func stuck(d *daemon, id string) {
 	d.t.Helper()
 	for before := int64(-1); ; time.Sleep(20 * time.Millisecond) {

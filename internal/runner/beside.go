@@ -123,7 +123,7 @@ func (b *beside) begin() (err error) {
 		return err
 	}
 	b.since = process.Now()
-	r.besides.used.Store(true)
+	r.besides.begun.Add(1)
 	r.besides.mu.Lock()
 	run, err := startOnPipes(b.pipesConfig)
 	if err == nil {
@@ -429,7 +429,7 @@ func (r *Runner) roomErrorLocked(wait bool) error {
 	case r.hasRoomLocked():
 		return nil
 	case !wait:
-		return api.Errorf(api.CodeResourcePressure, "session %q: runs %d programs, which is the limit (max_parallel); try again later, or let it wait (wait: true)", r.labelLocked(), len(r.parallel))
+		return api.Errorf(api.CodeResourcePressure, "session %q: runs %d programs, which is the limit (max_parallel); try again later, or set wait: true", r.labelLocked(), len(r.parallel))
 	case len(r.waiting) >= lim.MaxQueued:
 		return api.Errorf(api.CodeResourcePressure, "session %q: %d programs are waiting, which is the limit (max_queued); try again later", r.labelLocked(), len(r.waiting))
 	}

@@ -74,6 +74,8 @@ func (r *Runner) create(p link.CreateParams) error {
 		at.cwd = firstDir(r.cfg.StartDir, envValue(at.env, "HOME"))
 	} else if !isDir(at.cwd) {
 		return api.InvalidParam("working_dir", "%q is not a directory", at.cwd)
+	} else if err := unix.Access(at.cwd, unix.X_OK); err != nil {
+		return api.InvalidParam("working_dir", "%q: %s", at.cwd, err) // not a fault of the shell
 	}
 	if p.Params.PreferShell != "" && p.Params.Shell != api.NoShell {
 		if _, err := shell.Find(p.Params.PreferShell, at.path, at.cwd); err == nil {

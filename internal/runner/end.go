@@ -198,7 +198,7 @@ func (r *Runner) waitThenExitLocked(d time.Duration) {
 	r.loneTimer = time.AfterFunc(d, r.exit)
 }
 
-// terminate is what a signal does. Without a daemon the runner exits at once.
+// terminate ends the runner after a signal. Without a daemon the runner exits at once.
 func (r *Runner) terminate() {
 	r.destroy(link.DestroyParams{Cause: "the runner got a signal to end"}, true)
 	if !r.hasDaemon() {
@@ -313,8 +313,8 @@ func (r *Runner) quiet() {
 	}
 }
 
-// What a new runner takes, and how much more it must take for a return of memory to be worth it. The
-// collector itself keeps up to 0.4 MB.
+// The memory of a new runner, and how much more it must take before returning memory is worth it.
+// The collector itself keeps up to 0.4 MB.
 const (
 	leastKept  = 1 << 20
 	leastWaste = 1 << 20

@@ -156,7 +156,7 @@ func brief(oc *api.ExecOutcome) *api.ExecOutcome {
 	return &short
 }
 
-// status is for export.Exec.
+// status reports the state of the command to export.Exec.
 func (e *Exec) status() export.Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,8 +174,8 @@ func (e *Exec) result() (*api.ExecOutcome, error) {
 // maxCommandShown is how many bytes of a command's text a listing has.
 const maxCommandShown = 4 << 10
 
-// Info returns a snapshot. For a running command it adds up the usage of its processes, which
-// takes a look at each.
+// Info returns a snapshot. For a running command it adds up the usage of its processes, which takes
+// a system call or more for each.
 func (e *Exec) Info() api.ExecInfo {
 	info := e.snapshot()
 	if user, system, rss, ok := e.task.Usage(); ok && info.Outcome == nil {

@@ -13,7 +13,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// begin starts a command that goes on by itself.
+// begin starts a command and returns without waiting for it.
 func (d *daemon) begin(p api.ExecParams) api.ExecInfo {
 	d.t.Helper()
 	p.SessionID = d.id
@@ -313,7 +313,7 @@ func TestDirectoryDeleted(t *testing.T) {
 	if r := d.run("echo $V"); r.stdout != "kept\n" || r.ShellRestarted {
 		t.Errorf("%q, %+v", r.stdout, r.ExecOutcome)
 	}
-	// One that goes on has its output all the same.
+	// A command that keeps running still delivers its output.
 	r, err := d.try(api.ExecParams{Command: "rm -rf " + d.dir + "/sh; sleep 1.5; echo out; echo err >&2; V=new", TimeoutS: ptr(10.0)})
 	if err != nil || r.stdout != "out\n" || r.stderr != "err\n" || r.ShellRestarted || r.TimedOut {
 		t.Errorf("%q, %q, %+v, %v", r.stdout, r.stderr, r.ExecOutcome, err)

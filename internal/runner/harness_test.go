@@ -83,12 +83,15 @@ func (d *daemon) heardSession(header json.RawMessage) {
 	}
 }
 
+// patience bounds waits that end at once when all is well.
+const patience = 2 * time.Minute
+
 // terminated waits until the runner tells that the session has ended.
 func (d *daemon) terminated() api.SessionInfo {
 	d.t.Helper()
 	select {
 	case <-d.over:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		d.t.Fatal("the session does not end")
 	}
 	d.mu.Lock()
@@ -189,7 +192,7 @@ func launchIn(t testing.TB, scan string) *daemon {
 
 // end destroys the session and waits for the runner, which removes everything.
 func (d *daemon) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var res link.DestroyResult
 	if _, err := d.conn.Call(ctx, link.Destroy.With(&link.DestroyParams{Force: true, Cause: "the test is over"}, nil, &res)); err != nil || res.Info.Terminal != nil && res.Info.Terminal.Recording != nil {

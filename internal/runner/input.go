@@ -103,7 +103,7 @@ func (e *Exec) write(p link.InputParams, data []byte) (res api.ExecInputResult, 
 	}
 	switch {
 	case in == nil:
-		return res, false, api.Errorf(api.CodeConflict, `exec %q: was not started with open stdin; give "stdin_open": true to exec.start or exec.stream`, e.ID).Because(api.ReasonStdinClosed)
+		return res, false, api.Errorf(api.CodeConflict, `exec %q: was not started with open stdin; set "stdin_open": true in exec.start or exec.stream`, e.ID).Because(api.ReasonStdinClosed)
 	case e.maxStdin > 0 && int64(len(data)) > e.maxStdin:
 		return res, false, api.Errorf(api.CodeRequestTooLarge, "params.data: %d bytes, at most %d (max_stdin_bytes)", len(data), e.maxStdin)
 	}

@@ -189,7 +189,7 @@ func TestInputRefused(t *testing.T) {
 		t.Errorf("an unknown exec: %v", err)
 	}
 	plain := d.begin(api.ExecParams{Command: "echo up; sleep 100"})
-	d.conflict(plain.ExecID, `give "stdin_open": true to exec.start`)
+	d.conflict(plain.ExecID, `set "stdin_open": true in exec.start`)
 	// Input for a command that waits for its turn is kept for it.
 	queued, given := d.open("read a; read b; echo $a-$b"), d.open("cat")
 	d.write(queued.ExecID, "one\n", false)

@@ -22,7 +22,7 @@ func (r *Runner) isolate(p link.CreateParams, at *place, program string) (err er
 		return nil
 	}
 	q := isolation.Request{
-		Isolation: *p.Params.Isolation, BestEffort: p.Params.IsolationMode == api.LimitsBestEffort,
+		Isolation: *p.Params.Isolation, BestEffort: p.Params.IsolationMode == api.LimitsBestEffort, Strict: p.Params.IsolationMode == api.LimitsRequire,
 		WorkingDir: at.cwd, Home: cmp.Or(envValue(at.env, "HOME"), "/"), Secrets: slices.Concat(p.Secrets, r.cfg.Secrets), Runner: r.cfg.Program, Start: r.cfg.Start,
 		Private: r.cfg.Dir + "/private", Memo: filepath.Join(filepath.Dir(r.cfg.Dir), "isolation"),
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -107,68 +108,6 @@ func (r *Runner) confinement(g *limits.Group, more ...confine.Rlimit) *confine.C
 	return c
 }
 
-// change carries out session.set with limits.
-func (r *Runner) change(changes api.Limits, required []string) error {
-	b := &r.bounds
-	b.changing.Lock()
-	defer b.changing.Unlock()
-	b.mu.Lock()
-	before, place, enforced := b.limits, b.place, b.plan.Report.Enforced
-	changed := changes.Names()
-	for _, name := range b.required {
-		if !slices.Contains(changed, name) {
-			required = append(required, name)
-		}
-	}
-	b.mu.Unlock()
-	for _, l := range []struct {
-		name     string
-		old, new *int64
-	}{
-		{api.LimitOpenFiles, before.OpenFiles, changes.OpenFiles}, {api.LimitFileBytes, before.FileBytes, changes.FileBytes},
-		{api.LimitMemory, before.MemoryBytes, changes.MemoryBytes}, {api.LimitPids, before.Pids, changes.Pids},
-	} {
-		weak := slices.Contains(enforced, api.EnforcedLimit{Limit: l.name, Mechanism: api.MechanismWeak})
-		if (l.name == api.LimitMemory || l.name == api.LimitPids) && !weak {
-			continue // a cgroup can be raised
-		}
-		if l.new != nil && positive(l.old) > 0 && (*l.new == 0 || *l.new > *l.old) {
-			return api.InvalidParam("limits."+l.name, "is %d now and can only become smaller, because processes that run cannot raise it", *l.old)
-		}
-	}
-	for _, e := range place {
-		if slices.Contains(changed, e.Limit) {
-			return api.Errorf(api.CodeLimitUnavailable, "limit %s: is enforced by %s and cannot change while the session lives", e.Limit, e.Mechanism)
-		}
-	}
-	after := before.Over(&changes)
-	plan, err := limits.Apply(r.group, after, required, place)
-	if err == nil {
-		err = r.group.MoveTracked()
-	}
-	if err == nil && r.cgroup == nil {
-		err = r.group.Adopt(r.pids()...)
-	}
-	if err == nil {
-		err = plan.Change(r.pids())
-	}
-	if err != nil {
-		none := withoutCgroups(before)
-		_, _ = limits.Apply(r.group, none, nil, place)
-		return err
-	}
-	b.mu.Lock()
-	b.limits, b.required, b.plan = after, required, plan
-	b.mu.Unlock()
-	return nil
-}
-
-// withoutCgroups returns limits that undo a change: the previous ones, and none where there were none.
-func withoutCgroups(before api.Limits) api.Limits {
-	none, zero := int64(0), 0.0
-	return api.Limits{CPUs: &zero, MemoryBytes: &none, Pids: &none}.Over(&before)
-}
-
 // pids returns the processes of the session.
 func (r *Runner) pids() (pids []int) {
 	for _, p := range process.Descendants(os.Getpid(), nil) {
@@ -227,24 +166,28 @@ func (g commandGroup) remove() bool {
 
 // meter measures one command of the shell, in its own group or in that of the session.
 type meter struct {
-	runner  *Runner
-	own     *commandGroup // nil without limits of its own
-	report  *api.LimitReport
-	before  limits.Stats // of the session
-	peaked  bool         // the peak of memory begins with the command
-	limited bool         // there is a memory limit
-	stop    chan struct{}
+	runner *Runner
+	beside int64                        // programs that had begun beside the shell; -1 if one runs
+	free   bool                         // nothing limits the command, so only its processor time is measured
+	long   atomic.Pointer[limits.Stats] // of the session, soon after a free command began; nil if that was short
+	own    *commandGroup                // nil without limits of its own
+	name   string                       // of its group
+	report *api.LimitReport
+	before limits.Stats // of the session
+	peak   *limits.Peak // nil if the kernel cannot begin the peak of memory with the command
+	stop   chan struct{}
 }
 
-// newMeter begins to measure a command; nil if nothing limits it. The shell moves into the group of a
-// command with limits of its own, so that its processes begin there.
+// newMeter begins to measure a command. The shell moves into the group of a command with limits of its
+// own, so that its processes begin there.
 func (r *Runner) newMeter(e *Exec) (*meter, error) {
 	own := e.params.Limits.Of()
 	session, _ := r.bounds.get()
+	m := &meter{runner: r, beside: r.begunBeside()}
 	if own.IsZero() && !r.group.Active() && session.IsZero() {
-		return nil, nil
+		m.free = true
+		return m, nil
 	}
-	m := &meter{runner: r, limited: positive(own.MemoryBytes) > 0 || positive(session.MemoryBytes) > 0}
 	if !own.IsZero() {
 		if pids := positive(own.Pids); pids > 0 {
 			pids++ // the shell
@@ -254,20 +197,35 @@ func (r *Runner) newMeter(e *Exec) (*meter, error) {
 			return nil, err
 		}
 	}
-	m.before, m.peaked = r.group.Stats(), r.group.ResetPeak()
-	if m.limited {
+	m.before, m.peak = r.group.Stats(), r.group.NewPeak()
+	if positive(own.MemoryBytes) > 0 || positive(session.MemoryBytes) > 0 {
 		m.stop = make(chan struct{})
 		go preferVictims(e, m.stop)
 	}
 	return m, nil
 }
 
+// takesLong begins to measure a command that nothing limits. To read the time of a group takes longer
+// than a short command, whose detached processes cannot have used much.
+func (m *meter) takesLong() {
+	if m != nil && m.free {
+		now := m.runner.processors()
+		m.long.Store(&now)
+	}
+}
+
+// processors returns the processor time of the session.
+func (r *Runner) processors() (s limits.Stats) {
+	s.UserMS, s.SystemMS, s.HasCPU = limits.CPU(r.cgroup.Path())
+	return s
+}
+
 // enter makes a group for the command and moves the shell into it.
 func (m *meter) enter(e *Exec, own api.Limits) error {
 	r := m.runner
-	name := "c-" + e.ID[2:] // not the id: that names a program beside the shell
-	g := &commandGroup{tracked: r.cgroup.Sub(name)}
-	g.group = r.group.Sub(name, g.tracked)
+	m.name = "c-" + e.ID[2:] // not the id: that names a program beside the shell
+	g := &commandGroup{tracked: r.cgroup.Sub(m.name)}
+	g.group = r.group.Sub(m.name, g.tracked)
 	plan, err := limits.Apply(g.group, own, own.Required(e.params.LimitsMode), nil)
 	if err == nil {
 		err = g.group.Adopt(r.shell.PID())
@@ -297,16 +255,23 @@ func (r *Runner) keepGroup(g *commandGroup) {
 	r.mu.Unlock()
 }
 
-// end completes the outcome, and moves the shell back.
-func (m *meter) end(out *api.ExecOutcome) {
+// end completes the outcome, and moves the shell back. Alone is that of the shell's outcome.
+func (m *meter) end(out *api.ExecOutcome, alone bool) {
 	if m == nil {
 		return
 	}
 	r := m.runner
+	if m.free {
+		if before := m.long.Load(); before != nil && out != nil {
+			m.before = *before
+			m.processorTime(&out.Usage, r.processors(), alone)
+		}
+		return
+	}
 	if m.stop != nil {
 		close(m.stop)
 	}
-	now := r.group.Stats()
+	now, peak := r.group.Stats(), m.peak.End()
 	var own limits.Stats
 	if m.own != nil {
 		own = m.own.group.Stats()
@@ -325,26 +290,52 @@ func (m *meter) end(out *api.ExecOutcome) {
 	switch {
 	case own.MemoryPeakBytes > 0:
 		u.MemoryPeakBytes = own.MemoryPeakBytes
-	case m.peaked || now.MemoryPeakBytes > m.before.MemoryPeakBytes:
+	case peak > 0:
+		u.MemoryPeakBytes = peak
+	case now.MemoryPeakBytes > m.before.MemoryPeakBytes:
 		u.MemoryPeakBytes = now.MemoryPeakBytes
 	}
-	if now.HasCPU && m.before.HasCPU && now.UserMS >= m.before.UserMS {
-		u.UserMS = max(u.UserMS, now.UserMS-m.before.UserMS)
-		u.SystemMS = max(u.SystemMS, now.SystemMS-m.before.SystemMS)
-	}
-	r.noteOOM(out, now.OOMKills-m.before.OOMKills, own.OOMKills, now.MemoryLimit, own.MemoryLimit)
+	m.processorTime(u, now, alone)
+	r.noteOOM(out, m.before, now, own, m.name)
 }
 
-// noteOOM reports processes that the kernel killed, by the counters of the session and of the
-// command. In the v2 tree the first one includes the second one.
-func (r *Runner) noteOOM(out *api.ExecOutcome, session, own, sessionLimit, ownLimit int64) {
-	if session <= 0 && own <= 0 {
+// processorTime reports the time of all processes of the command, also of those for which no shell
+// waits. The group counts it, unless other processes of the session worked meanwhile.
+func (m *meter) processorTime(u *api.Usage, now limits.Stats, alone bool) {
+	if m.beside < 0 || m.runner.begunBeside() != m.beside {
+		alone = false
+	}
+	user, system := now.UserMS-m.before.UserMS, now.SystemMS-m.before.SystemMS
+	if now.HasCPU && m.before.HasCPU && user+system > u.UserMS+u.SystemMS && alone {
+		u.UserMS, u.SystemMS = user, system
+	}
+}
+
+// begunBeside counts the programs that were started beside the shell; -1 if one of them runs.
+func (r *Runner) begunBeside() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.parallel) > 0 {
+		return -1
+	}
+	return r.besides.begun.Load()
+}
+
+// noteOOM reports processes that the kernel killed, by the counters of the session before and after the
+// command, and by those of the command's own group with that name. In the v2 tree the session's include the
+// command's. The limit is that of the group that had no more memory.
+func (r *Runner) noteOOM(out *api.ExecOutcome, before, now, own limits.Stats, name string) {
+	if now.OOMKills <= before.OOMKills && own.OOMKills <= 0 {
 		return
 	}
-	kill := limits.LastOOM(r.cfg.SessionID)
-	kill.LimitBytes = sessionLimit
-	if own > 0 && ownLimit > 0 && (sessionLimit <= 0 || ownLimit < sessionLimit) {
-		kill.LimitBytes = ownLimit
+	kill, group := limits.LastOOM(r.cfg.SessionID)
+	reached := group == name || own.OutOfMemory > 0
+	if group != name && group != r.cfg.SessionID { // the log cannot be read, or lacks this kill
+		reached = reached || own.OutOfMemory < 0 && own.MemoryPeakBytes >= own.MemoryLimit
+	}
+	kill.LimitBytes = now.MemoryLimit
+	if own.MemoryLimit > 0 && (reached || now.MemoryLimit <= 0) {
+		kill.LimitBytes = own.MemoryLimit
 	}
 	out.OOMKilled, out.OOM = true, &kill
 }
@@ -414,11 +405,10 @@ func (b *beside) measure(out *api.ExecOutcome) {
 	u.ThrottledMS = max(now.ThrottledMS, 0) + session.ThrottledMS - b.before.ThrottledMS
 	u.ForksRefused = now.ForksRefused + session.ForksRefused - b.before.ForksRefused
 	out.Limits = b.limits
-	kills := int64(0) // of the container, whose other commands count too
-	if b.runner.group.Observes() {
-		kills = session.OOMKills - b.before.OOMKills
+	if !b.runner.group.Observes() {
+		b.before.OOMKills = session.OOMKills // those of other commands; the container has only one group
 	}
-	b.runner.noteOOM(out, kills, now.OOMKills, session.MemoryLimit, now.MemoryLimit)
+	b.runner.noteOOM(out, b.before, session, now, b.id)
 }
 
 // measureProgram completes the outcome of the program of a session.
@@ -428,5 +418,5 @@ func (r *Runner) measureProgram(out *api.ExecOutcome) {
 		out.Usage.UserMS, out.Usage.SystemMS = now.UserMS, now.SystemMS
 	}
 	out.Usage.MemoryPeakBytes, out.Usage.ThrottledMS, out.Usage.ForksRefused = now.MemoryPeakBytes, now.ThrottledMS, now.ForksRefused
-	r.noteOOM(out, now.OOMKills, 0, now.MemoryLimit, 0)
+	r.noteOOM(out, limits.Stats{}, now, limits.Stats{}, "")
 }

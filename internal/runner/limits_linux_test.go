@@ -70,6 +70,11 @@ func TestMemoryLimit(t *testing.T) {
 	if _, oc = d.runText(api.ExecParams{Command: "true"}); oc.OOMKilled {
 		t.Errorf("a later command reports it again: %+v", oc.OOM)
 	}
+	// A smaller peak after a greater one. The kernel of the virtual machine cannot begin it anew, and reports none.
+	if _, oc = d.runText(api.ExecParams{Command: fill(12)}); oc.Usage.MemoryPeakBytes != 0 && (oc.Usage.MemoryPeakBytes < 12<<20 || oc.Usage.MemoryPeakBytes > 44<<20) {
+		t.Errorf("the peak of a later command: %+v", oc.Usage)
+	}
+	t.Logf("later peak: %d", oc.Usage.MemoryPeakBytes)
 	// Beside the shell.
 	_, oc = d.runText(api.ExecParams{Argv: []string{"perl", "-e", `$x = "x" x (200 << 20)`}})
 	if oc.ExitCode != 137 || !oc.OOMKilled || oc.Signal != "SIGKILL" {
@@ -120,6 +125,16 @@ func TestLimitsOfThePlace(t *testing.T) {
 	if err != nil || len(details.Limits.Enforced) != 1 || details.Limits.Enforced[0] != limit {
 		t.Fatalf("%+v, %v", details.Limits, err)
 	}
+	// The place keeps its limit. A caller who requires another one is refused, one with best effort is not.
+	changed := link.SetParams{Limits: &api.Limits{MemoryBytes: ptr(int64(2 * most)), Commands: ptr(int64(100))}, Required: []string{api.LimitMemory}}
+	testkit.WantError(t, d.set(changed), api.CodeLimitUnavailable, "enforced by docker and cannot change")
+	changed.Required = nil
+	if err := d.set(changed); err != nil {
+		t.Fatal(err)
+	}
+	if l := d.details().Limits; l.MemoryBytes != most || l.Commands != 100 || len(l.NotEnforced) != 1 || l.NotEnforced[0].Limit != api.LimitMemory {
+		t.Errorf("after a change with best effort: %+v", l)
+	}
 	for _, p := range []api.ExecParams{{Command: fill(600)}, {Argv: []string{"perl", "-e", `$x = "x" x (600 << 20)`}}} {
 		if _, oc := d.runText(p); !oc.OOMKilled || oc.OOM.LimitBytes != most || oc.ExitCode != 137 {
 			t.Errorf("%v: %+v, %+v", p, oc, oc.OOM)
@@ -127,6 +142,33 @@ func TestLimitsOfThePlace(t *testing.T) {
 		if _, oc := d.runText(api.ExecParams{Argv: []string{"true"}}); oc.OOMKilled {
 			t.Errorf("a later command reports it again: %+v", oc.OOM)
 		}
+	}
+}
+
+// The value that a limit already has is no change, also where the place cannot change the limit.
+func TestLimitOfPlaceStays(t *testing.T) {
+	const most = int64(1 << 30)
+	d := launch(t)
+	limit := api.EnforcedLimit{Limit: api.LimitMemory, Mechanism: "kubernetes"}
+	_, err := d.conn.Call(t.Context(), link.Create.With(&link.CreateParams{
+		SessionID: d.id, Params: api.SessionCreateParams{Shell: "bash", Limits: &api.Limits{MemoryBytes: ptr(most)}}, Limits: limits,
+		BaseEnv: map[string]string{"PATH": os.Getenv("PATH")}, Required: []string{api.LimitMemory}, Enforced: []api.EnforcedLimit{limit},
+	}, nil, &link.SessionDetails{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(value int64, refused ...api.UnenforcedLimit) error {
+		return d.set(link.SetParams{Limits: &api.Limits{MemoryBytes: &value}, Required: []string{api.LimitMemory}, Refused: refused})
+	}
+	testkit.WantError(t, set(most/2), api.CodeLimitUnavailable, "enforced by kubernetes and cannot change")
+	testkit.WantError(t, set(0), api.CodeLimitUnavailable, "enforced by kubernetes and cannot change")
+	for _, refused := range [][]api.UnenforcedLimit{nil, {{Limit: api.LimitMemory, Reason: "not now"}}} {
+		if err := set(most, refused...); err != nil {
+			t.Errorf("the same value: %v", err)
+		}
+	}
+	if l := d.details().Limits; l.MemoryBytes != most || len(l.Enforced) != 1 || l.Enforced[0] != limit || len(l.NotEnforced) > 0 {
+		t.Errorf("%+v", l)
 	}
 }
 
@@ -152,6 +194,58 @@ func TestMemoryLimitOfCommand(t *testing.T) {
 		t.Errorf("without limits: %q %+v", out, oc)
 	}
 }
+
+// TestUsageOfAll: where the session has a cgroup, the processor time of a command includes that of a process
+// for which no shell waits. What an earlier command left behind does not count as a later command's.
+func TestUsageOfAll(t *testing.T) {
+	for name, l := range map[string]*api.Limits{"without limits": nil, "with limits": {Pids: ptr(int64(100))}} {
+		t.Run(name, func(t *testing.T) {
+			d := limited(t, api.SessionCreateParams{Shell: "bash", WorkingDir: t.TempDir(), Limits: l})
+			if e := d.details().Enforcement; e != "cgroup" {
+				t.Skip("NO CGROUP TESTED: the session has " + e)
+			}
+			d.mustRun("mkfifo done begin")
+			_, oc := d.runText(api.ExecParams{Command: `(setsid perl -e '1 while times < 0.5; open F, ">done"' >/dev/null 2>&1 &); cat done`})
+			if used := oc.Usage.UserMS + oc.Usage.SystemMS; used < 450 || oc.ExitCode != 0 {
+				t.Errorf("a daemon: %+v", oc)
+			}
+			d.mustRun(`(setsid perl -e 'open F, "<begin"; $t = times; 1 while times < $t + 0.5; open F, ">done"; close F; sleep 600' >/dev/null 2>&1 &)`)
+			_, oc = d.runText(api.ExecParams{Command: "echo > begin; cat done"})
+			if used := oc.Usage.UserMS + oc.Usage.SystemMS; used >= 450 {
+				t.Errorf("the work of an earlier command counts: %+v", oc)
+			}
+		})
+	}
+}
+
+// TestLimitReached: the limit in an outcome is that of the group without memory, be it the command's or the
+// session's, whichever is smaller.
+func TestLimitReached(t *testing.T) {
+	const session, command = 64 << 20, 48 << 20
+	d := limited(t, api.SessionCreateParams{Shell: "bash", Limits: &api.Limits{MemoryBytes: ptr(int64(session))}})
+	run := func(p api.ExecParams, want int64) {
+		t.Helper()
+		if _, oc := d.runText(p); !oc.OOMKilled || oc.OOM.LimitBytes != want {
+			t.Errorf("%+v: %+v, %+v, want the limit %d", p, oc, oc.OOM, want)
+		}
+	}
+	argv := func(mebibytes int) []string {
+		return []string{"perl", "-e", hold(mebibytes)}
+	}
+	small, large := &api.CommandLimits{MemoryBytes: ptr(int64(command))}, &api.CommandLimits{MemoryBytes: ptr(int64(2 * session))}
+	run(api.ExecParams{Command: fill(200), Limits: small}, command)
+	run(api.ExecParams{Argv: argv(200), Limits: small}, command)
+	run(api.ExecParams{Command: fill(200), Limits: large}, session)
+	run(api.ExecParams{Argv: argv(200), Limits: large}, session)
+	run(api.ExecParams{Argv: argv(200)}, session)
+	// A job has most of the memory of the session, so a command within its own limit reaches that of the session.
+	ready := filepath.Join(t.TempDir(), "ready")
+	d.mustRun("mkfifo " + ready + "; (perl -e '" + hold(25) + "; open F, \">" + ready + "\"; close F; sleep 600' >/dev/null 2>&1 &); cat " + ready)
+	run(api.ExecParams{Argv: argv(42), Limits: small}, session)
+}
+
+// hold is Perl that takes memory, in mebibytes, neither more nor less.
+func hold(mebibytes int) string { return "vec($x, (" + strconv.Itoa(mebibytes) + " << 20) - 1, 8) = 1" }
 
 func TestPidsLimit(t *testing.T) {
 	d := limited(t, api.SessionCreateParams{Shell: "bash", Limits: &api.Limits{Pids: ptr(int64(12))}})
@@ -179,15 +273,28 @@ func TestPidsLimit(t *testing.T) {
 	}
 }
 
-// The kernel stops a command that needs more than its share. The share is small enough to be used up
-// on a busy machine too: 2 ms in each tenth of a second.
+// The kernel stops a command that needs more than its share, and one without a limit gets several times as
+// much work done meanwhile. The share is small enough to be used up on a busy machine too: 2 ms in each tenth
+// of a second.
 func TestCPULimit(t *testing.T) {
-	d := limited(t, api.SessionCreateParams{Shell: "bash", Limits: &api.Limits{CPUs: ptr(4.0)}})
+	dir := t.TempDir()
+	d := limited(t, api.SessionCreateParams{Shell: "bash", WorkingDir: dir, Limits: &api.Limits{CPUs: ptr(4.0)}})
+	free := limited(t, api.SessionCreateParams{Shell: "bash", WorkingDir: dir})
 	if err := d.set(link.SetParams{Limits: &api.Limits{CPUs: ptr(0.02)}, Required: []string{api.LimitCPUs}}); err != nil {
 		t.Fatal(err)
 	}
 	spin := "perl -e '1 while times < 0.1'" // seconds of processor time
-	_, oc := d.runText(api.ExecParams{Command: spin})
+	worked := make(chan int)
+	go func() {
+		defer close(worked)
+		out, _ := free.runText(api.ExecParams{Command: `perl -e 'until (-e "done") { $i++ while $i % 10000 < 9999; $i++ } print int(1000 * times)'`})
+		n, _ := strconv.Atoi(out)
+		worked <- n
+	}()
+	_, oc := d.runText(api.ExecParams{Command: spin + "; : >done"})
+	if n := <-worked; n < 150 {
+		t.Errorf("in the time in which a session with a limit worked for 100 ms, one without worked for %d ms", n)
+	}
 	if used := oc.Usage.UserMS + oc.Usage.SystemMS; oc.Usage.ThrottledMS == 0 || used < 90 {
 		t.Errorf("used %d ms, throttled for %d ms", used, oc.Usage.ThrottledMS)
 	}
@@ -200,7 +307,7 @@ func TestCPULimit(t *testing.T) {
 }
 
 func (d *daemon) set(p link.SetParams) error {
-	var info link.SessionInfo
+	var info link.SetResult
 	_, err := d.conn.Call(context.Background(), link.Set.With(&p, nil, &info))
 	return err
 }

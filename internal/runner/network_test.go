@@ -23,7 +23,7 @@ func TestDecisionEvents(t *testing.T) {
 			r.decided(n, egress.Decision{Host: "a.example", Port: 443, Allowed: true, Rule: "a.example:443"})
 		}
 		for i := range 500 {
-			r.decided(n, egress.Decision{Host: "x" + strconv.Itoa(i) + ".example", Port: 80, Reason: "no rule lists it"})
+			r.decided(n, egress.Decision{Host: "x" + strconv.Itoa(i) + ".example", Port: 80, Reason: "no rule allows it"})
 		}
 		time.Sleep(2 * decisionWindow)
 		n.mu.Lock()
@@ -58,7 +58,7 @@ func TestDecisionsOfAnHour(t *testing.T) {
 		}
 		events := 0
 		for i := range 7200 {
-			r.decided(n, egress.Decision{Host: "x" + strconv.Itoa(i) + ".example", Port: 80, Reason: "no rule lists it"})
+			r.decided(n, egress.Decision{Host: "x" + strconv.Itoa(i) + ".example", Port: 80, Reason: "no rule allows it"})
 			time.Sleep(500 * time.Millisecond)
 			n.mu.Lock()
 			events += len(n.unsent)

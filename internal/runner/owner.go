@@ -13,7 +13,7 @@ import (
 
 // besides tells apart the processes of the programs that run beside the shell.
 type besides struct {
-	used atomic.Bool // a program was started
+	begun atomic.Int64 // programs that were started
 
 	// begin locks mu while it starts a program, so that the process is never seen without its
 	// entry in leaders.
@@ -52,7 +52,9 @@ func (r *Runner) ownerOf(p process.Info) string {
 }
 
 // foreign is for shell.Config.
-func (r *Runner) foreign(p process.Info) bool { return r.besides.used.Load() && r.ownerOf(p) != "" }
+func (r *Runner) foreign(p process.Info) bool {
+	return r.besides.begun.Load() > 0 && r.ownerOf(p) != ""
+}
 
 // shellStrays is the Config.Strays of the shell.
 func (r *Runner) shellStrays(since uint64) []process.Info {

@@ -123,7 +123,7 @@ func startRunner(id string, reaper *process.Reaper) (link.Report, error) {
 		}
 		all = append(all, err)
 	}
-	return link.Report{}, fmt.Errorf("no directory can have the socket of the session; %w", errors.Join(all...))
+	return link.Report{}, fmt.Errorf("no directory is suitable for the socket of the session; %w", errors.Join(all...))
 }
 
 // runnerError says that a runner could not be started, for a reason that is the same in every
@@ -246,7 +246,7 @@ func spawn(dir, id string, reaper *process.Reaper) (info process.Info, err error
 	<-p.Done()
 	why, _ := process.LastWords(log.Name())
 	if why == "" {
-		why = "it does not serve"
+		why = "it closed its socket"
 	}
 	return info, &runnerError{errors.New("the runner could not start: " + why)}
 }

@@ -242,7 +242,7 @@ func TestRunnerInAPlace(t *testing.T) {
 		t.Fatal("kill has killed another process than it was asked to")
 	}
 	s.must(nil, append([]string{"kill"}, identity(r)...)...)
-	if status, said := s.call(nil, append(append([]string{"connect"}, identity(r)...), "n")...); status != link.StatusGone || !strings.Contains(said, "it is gone") {
+	if status, said := s.call(nil, append(append([]string{"connect"}, identity(r)...), "n")...); status != link.StatusGone || !strings.Contains(said, "its process no longer exists") {
 		t.Errorf("connect to a killed runner: %d, %s", status, said)
 	}
 	var removed link.Removed

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // program asks for a program on pipes.
@@ -266,5 +268,26 @@ func TestWrongKind(t *testing.T) {
 	}
 	if x := cat.info(cat.one()); x.State != api.ExecRunning {
 		t.Errorf("%s", text(x))
+	}
+}
+
+// TestForbiddenDirectory: a directory that the user may not enter is the caller's mistake, and not a
+// fault of the shell.
+func TestForbiddenDirectory(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may enter every directory")
+	}
+	dir := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []api.SessionKind{api.KindShell, api.KindProgram} {
+		p := api.SessionCreateParams{Kind: kind, WorkingDir: dir}
+		if kind == api.KindProgram {
+			p.Command = []string{"true"}
+		}
+		d := launch(t)
+		_, err := d.create(p, "")
+		testkit.WantError(t, err, api.CodeInvalidParams, "closed\": permission denied")
 	}
 }

@@ -64,7 +64,7 @@ func TestCancelCause(t *testing.T) {
 	d.read(id, running)
 	leave()
 	<-gone
-	if _, oc := d.read(id, nil); !oc.Cancelled || oc.CancelCause != "its caller went away" {
+	if _, oc := d.read(id, nil); !oc.Cancelled || oc.CancelCause != "its caller disconnected" {
 		t.Errorf("%+v", oc)
 	}
 }

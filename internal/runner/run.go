@@ -154,10 +154,13 @@ func (r *Runner) inTurn(e *Exec, f func()) (ran bool) {
 func (r *Runner) execute(e *Exec) *shell.Held {
 	_ = e.to(api.ExecRunning)
 	started := time.Now()
-	tell := time.AfterFunc(reportRunningAfter, func() { r.report(false) })
 	var oc shell.Outcome
 	var out *api.ExecOutcome
 	m, err := r.newMeter(e)
+	tell := time.AfterFunc(reportRunningAfter, func() {
+		m.takesLong()
+		r.report(false)
+	})
 	if err == nil {
 		oc, err = r.shell.Run(e.task.(shellTask).Command)
 	}
@@ -166,7 +169,7 @@ func (r *Runner) execute(e *Exec) *shell.Held {
 	if err == nil {
 		out = e.newOutcome(oc, started, r.shell.WorkingDir())
 	}
-	m.end(out)
+	m.end(out, oc.Alone)
 	e.exited(out, err)
 	r.ended(e, oc)
 	r.report(true)
@@ -256,7 +259,7 @@ func (r *Runner) run(ctx context.Context, q *link.Request[*link.ExecParams, *lin
 		// A daemon that died is not a caller that left: the next daemon asks for the outcome.
 		detached := p.Detach != nil && *p.Detach
 		if !detached && !errors.Is(context.Cause(ctx), link.ErrLost) {
-			e.because("its caller went away")
+			e.because("its caller disconnected")
 			r.abandon(e, syscall.SIGTERM)
 		}
 	})

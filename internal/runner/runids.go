@@ -23,7 +23,7 @@ func (r *Runner) knownRunLocked(runID string) (*Exec, error) {
 		return e, nil
 	}
 	if id == "" {
-		return nil, api.Errorf(api.CodeExecNotFound, "run_id %q: its caller went away before the command was started", runID)
+		return nil, api.Errorf(api.CodeExecNotFound, "run_id %q: its caller disconnected before the command was started", runID)
 	}
 	return nil, api.Errorf(api.CodeExecNotFound, "exec %q: has run, and is no longer kept", id)
 }
@@ -46,7 +46,7 @@ func (r *Runner) drop(_ context.Context, p *link.DropParams) (*struct{}, error) 
 	}
 	r.mu.Unlock()
 	if e != nil {
-		e.because("its caller went away")
+		e.because("its caller disconnected")
 		r.abandon(e, syscall.SIGTERM)
 	}
 	return &struct{}{}, nil

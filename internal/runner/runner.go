@@ -192,12 +192,14 @@ func (r *Runner) infoLocked() api.SessionInfo {
 }
 
 // set changes the name, the tags and the limits of the session.
-func (r *Runner) set(_ context.Context, p *link.SetParams) (*link.SessionInfo, error) {
+func (r *Runner) set(_ context.Context, p *link.SetParams) (*link.SetResult, error) {
+	r.bounds.changing.Lock() // a later call, such as one that only asks, gets the outcome of this one
+	defer r.bounds.changing.Unlock()
 	if p.Limits != nil {
 		if !r.isCreated() {
 			return nil, api.Errorf(api.CodeInternal, "session %q: not created", r.cfg.SessionID)
 		}
-		if err := r.change(*p.Limits, p.Required); err != nil {
+		if err := r.changeLocked(*p); err != nil {
 			return nil, err
 		}
 	}
@@ -215,7 +217,7 @@ func (r *Runner) set(_ context.Context, p *link.SetParams) (*link.SessionInfo, e
 		r.params.Params.IdleTimeoutS = p.IdleTimeoutS
 	}
 	r.mu.Unlock()
-	return &link.SessionInfo{SessionInfo: r.Info(), Ages: r.ages()}, nil
+	return &link.SetResult{SessionInfo: link.SessionInfo{SessionInfo: r.Info(), Ages: r.ages()}, Enforced: p.Enforced}, nil
 }
 
 // ages returns how old the session is and for how long it has been idle.

@@ -93,7 +93,7 @@ func (p *peer) Handle(ctx context.Context, in *link.Incoming) error {
 		return link.Hello.Handle(p.hello).Handle(ctx, in)
 	}
 	if !p.greeted.Load() {
-		return api.Errorf(api.CodeForbidden, "runner: %s: a daemon says hello first", in.Name)
+		return api.Errorf(api.CodeForbidden, "runner: %s: the first call must be hello", in.Name)
 	}
 	return p.runner.Handle(ctx, in)
 }
@@ -224,7 +224,7 @@ func (r *Runner) lone() {
 	}
 	r.unwanted = r.unwanted || lost // no daemon can fetch what is left
 	r.mu.Unlock()
-	cause := "idle time-out, with no daemon there"
+	cause := "idle timeout, while no daemon was connected"
 	if lost {
 		cause = "its directory was removed, and no daemon can connect to it"
 	}

@@ -32,7 +32,7 @@ func TestVisitors(t *testing.T) {
 		v := d.visitor(t)
 		for _, call := range []string{link.Info.Name, link.Destroy.Name, link.ExecRun.Name} {
 			_, err := v.conn.Call(context.Background(), untyped(call, struct{}{}))
-			if api.AsError(err).Code != api.CodeForbidden || !strings.Contains(err.Error(), "says hello first") {
+			if api.AsError(err).Code != api.CodeForbidden || !strings.Contains(err.Error(), "the first call must be hello") {
 				t.Errorf("%s: %v", call, err)
 			}
 		}

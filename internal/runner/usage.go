@@ -7,7 +7,7 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// usage is usage: what the session uses now.
+// usage answers the call usage: the resources that the session uses now.
 func (r *Runner) usage(context.Context, *struct{}) (*api.SessionUsage, error) {
 	r.mu.Lock()
 	u := &api.SessionUsage{SessionID: r.cfg.SessionID, Name: r.params.Params.Name, State: r.state}

@@ -205,7 +205,7 @@ func kill(p placeReport) int {
 	defer h.Close()
 	_ = h.Signal(syscall.SIGKILL)
 	if !process.WaitGone([]*process.Handle{h}, time.Now().Add(killTimeout)) {
-		return complain(1, "process "+strconv.Itoa(p.PID)+" does not end")
+		return complain(1, "process "+strconv.Itoa(p.PID)+" did not end")
 	}
 	return 0
 }
@@ -259,7 +259,7 @@ func howEnded(dir string) string {
 	if why, _ := process.LastWords(filepath.Join(dir, logFile)); why != "" {
 		return why
 	}
-	return "it is gone"
+	return "its process no longer exists"
 }
 
 // dial connects to the socket of a runner.

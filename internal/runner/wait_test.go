@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -21,7 +20,7 @@ func (d *daemon) waitFor(ctx context.Context, p api.SessionWaitParams) (api.Sess
 // waits must end for that reason.
 func (d *daemon) waits(p api.SessionWaitParams, reason string) api.SessionWaitResult {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
 	res, err := d.waitFor(ctx, p)
 	if err != nil || res.Reason != reason || res.TimedOut != (reason == api.WaitTimeout) || res.SessionID != d.id {
