@@ -96,14 +96,15 @@ func Open(c Config) (*Archive, error) {
 	for _, f := range files {
 		id, partial := strings.CutSuffix(f.Name(), tmp)
 		e := &Entry{archive: a, id: id}
-		if !partial {
-			err = e.find()
+		incomplete := &Entry{archive: a, id: id, suffix: tmp}
+		if partial {
+			incomplete.removeFiles()
+			continue
 		}
-		if partial || err != nil {
-			if err != nil {
-				a.log.Info("removed an ended session", "session_id", id, "error", err)
-			}
+		if err := e.find(); err != nil {
+			a.log.Info("removed an ended session", "session_id", id, "error", err)
 			e.removeFiles()
+			incomplete.removeFiles() // the daemon may have been killed before it renamed the key
 			_ = os.Remove(filepath.Join(c.Dir, f.Name()))
 			continue
 		}
@@ -148,6 +149,13 @@ func (a *Archive) Entries() []*Entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.order)
+}
+
+// Entry returns the archived session with an id; nil for none.
+func (a *Archive) Entry(id string) *Entry {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.entries[id]
 }
 
 // Size returns how many bytes all entries take.
@@ -203,9 +211,9 @@ func (a *Archive) Create(id string) (*Writer, error) {
 	if err := os.MkdirAll(a.config.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	e := &Entry{archive: a, id: id, key: make([]byte, keySize), since: a.config.Clock()}
+	e := &Entry{archive: a, id: id, suffix: tmp, key: make([]byte, keySize), since: a.config.Clock()}
 	_, _ = rand.Read(e.key) // never fails; see crypto/rand
-	f, err := os.OpenFile(e.path()+tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(e.path(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +237,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), w.seal(p, w.f)
 }
 
-// Close completes the entry. After an error no file of it is left.
+// Close completes the entry. After an error no file of it is left. The complete entry of an earlier
+// attempt stays, unless the new file had already taken its place.
 func (w *Writer) Close() (*Entry, error) {
 	e := w.entry
 	err := w.finish(w.f)
@@ -240,13 +249,13 @@ func (w *Writer) Close() (*Entry, error) {
 		err = e.writeKey()
 	}
 	if err == nil {
-		err = os.Rename(e.path()+tmp, e.path())
-	}
-	if err == nil {
 		err = e.open()
 	}
 	if err != nil {
 		w.Abort()
+		return nil, err
+	}
+	if err := e.complete(); err != nil {
 		return nil, err
 	}
 	e.archive.add(e)
@@ -257,7 +266,6 @@ func (w *Writer) Close() (*Entry, error) {
 func (w *Writer) Abort() {
 	_ = w.f.Close()
 	w.entry.removeFiles()
-	_ = os.Remove(w.entry.path() + tmp)
 }
 
 // loaded is the output of one command that is being read, or was read lately.

@@ -204,7 +204,7 @@ func TestNothingReadableIsOnTheDisk(t *testing.T) {
 func TestWhatCannotBeReadIsRemoved(t *testing.T) {
 	p := newPlace(t)
 	a := p.open(t)
-	for n := range 12 {
+	for n := range 13 {
 		add(t, a, id(n), exported(t, id(n), time.Now(), 100_000))
 	}
 	path := func(n int) string { return filepath.Join(p.Dir, id(n)) }
@@ -230,8 +230,10 @@ func TestWhatCannotBeReadIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, err := range []error{
-		os.Rename(path(10), path(10)+".tmp"), // the daemon died just before
-		os.Rename(path(11), path(99)),        // another name
+		os.Rename(path(10), path(10)+".tmp"), // the daemon died before it renamed both files
+		os.Rename(key(10), key(10)+".tmp"),
+		os.Rename(key(12), key(12)+".tmp"), // or one of them
+		os.Rename(path(11), path(99)),      // another name
 		os.Rename(key(11), key(99)),
 		os.WriteFile(filepath.Join(p.Dir, "stranger"), []byte("x"), 0o600),
 	} {
@@ -312,6 +314,89 @@ func TestTwiceTheSame(t *testing.T) {
 	e.Remove()
 	if left := p.files(); len(left) > 0 {
 		t.Errorf("files: %v", left)
+	}
+}
+
+// A second attempt to keep a session that fails, or whose daemon is killed, leaves the first one.
+func TestIncompleteSecondAttempt(t *testing.T) {
+	p := newPlace(t)
+	add(t, p.open(t), id(1), exported(t, id(1), time.Now(), 100_000))
+	for _, end := range []func(*archive.Writer){(*archive.Writer).Abort, func(*archive.Writer) {}} {
+		a := p.open(t)
+		w, err := a.Create(id(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(text(100_000)); err != nil {
+			t.Fatal(err)
+		}
+		end(w)
+		check(t, a.Entry(id(1)), 1, 100_000)
+	}
+	e := p.open(t).Entry(id(1))
+	check(t, e, 1, 100_000)
+	e.Remove()
+	if left := p.files(); len(left) > 0 {
+		t.Errorf("files: %v", left)
+	}
+}
+
+// A second attempt that cannot be completed leaves the first one: its content is damaged, or its key
+// cannot be written. If only the new file got its name, nothing is left that cannot be read.
+func TestFailedSecondAttempt(t *testing.T) {
+	p := newPlace(t)
+	key := filepath.Join(p.KeyDir, id(1))
+	again := func(a *archive.Archive, export []byte) {
+		t.Helper()
+		w, err := a.Create(id(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(export); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Close(); err == nil {
+			t.Error("the second attempt succeeded")
+		}
+	}
+	// obstruct makes a directory that no file can replace.
+	obstruct := func(path string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Join(path, "x"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := p.open(t)
+	add(t, a, id(1), exported(t, id(1), time.Now(), 100_000))
+	first := func() {
+		t.Helper()
+		for _, a := range []*archive.Archive{a, p.open(t)} {
+			if e := a.Entry(id(1)); e == nil {
+				t.Error("the first entry is gone")
+			} else {
+				check(t, e, 1, 100_000)
+			}
+		}
+	}
+	again(a, text(100_000))
+	first()
+	obstruct(key + ".tmp")
+	again(a, exported(t, id(1), time.Now(), 200_000))
+	first()
+	if err := os.RemoveAll(key + ".tmp"); err != nil {
+		t.Fatal(err)
+	}
+	if left := p.files(); len(left) != 2 {
+		t.Errorf("files: %v", left)
+	}
+
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	obstruct(key)
+	again(a, exported(t, id(1), time.Now(), 200_000))
+	if left := p.files(); len(left) != 1 || a.Entry(id(1)) != nil || a.Size() != 0 {
+		t.Errorf("files: %v, an archive of %d bytes", left, a.Size())
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 type Entry struct {
 	archive *Archive
 	id      string
+	suffix  string // of the names of its files: tmp until the entry is complete
 	key     []byte
 	since   time.Duration // when it was archived, by the archive's Clock
 	size    int64         // of the file
@@ -106,8 +107,8 @@ func (e *Entry) Kept() bool {
 	return e.archive.entries[e.id] == e
 }
 
-func (e *Entry) path() string    { return filepath.Join(e.archive.config.Dir, e.id) }
-func (e *Entry) keyPath() string { return filepath.Join(e.archive.config.KeyDir, e.id) }
+func (e *Entry) path() string    { return filepath.Join(e.archive.config.Dir, e.id+e.suffix) }
+func (e *Entry) keyPath() string { return filepath.Join(e.archive.config.KeyDir, e.id+e.suffix) }
 
 // sessionID is the form of an id. Ids become paths, so those in file names are checked.
 var sessionID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^s-[0-9a-f]{10}$`) })
@@ -157,7 +158,7 @@ func (e *Entry) open() error {
 		return err
 	}
 	if e.past.Result.Info.SessionID != e.id {
-		return errors.New("is that of session " + e.past.Result.Info.SessionID)
+		return errors.New("belongs to session " + e.past.Result.Info.SessionID)
 	}
 	return nil
 }
@@ -189,6 +190,29 @@ func (e *Entry) removeFiles() {
 		_ = os.Remove(e.keyPath())
 	}
 	_ = os.Remove(e.path())
+}
+
+// complete gives the files of a new entry their names. They replace the entry of an earlier attempt,
+// whose daemon was killed before the runner knew of it; after an error that entry is whole, or gone.
+func (e *Entry) complete() error {
+	partial := &Entry{archive: e.archive, id: e.id, suffix: tmp}
+	e.suffix = ""
+	if err := os.Rename(partial.path(), e.path()); err != nil {
+		partial.removeFiles()
+		return err
+	}
+	if !e.archive.keyFiles {
+		return nil
+	}
+	if err := os.Rename(partial.keyPath(), e.keyPath()); err != nil {
+		if old := e.archive.Entry(e.id); old != nil {
+			old.Remove()
+		}
+		e.removeFiles()
+		partial.removeFiles()
+		return err
+	}
+	return nil
 }
 
 func (e *Entry) ended() time.Time {

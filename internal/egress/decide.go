@@ -28,7 +28,7 @@ const maxAddresses = 16
 func (p *Proxy) decide(host string, port int) (d Decision, addrs []Addr) {
 	d = Decision{Host: host, Port: port}
 	if port == 0 {
-		d.Reason = "there is no port 0"
+		d.Reason = "port 0 is not valid"
 		return d, nil
 	}
 	if a, err := ParseAddr(host); err == nil {
@@ -46,7 +46,7 @@ func (p *Proxy) decide(host string, port int) (d Decision, addrs []Addr) {
 	}
 	rule, ok := p.rules.named(name, port)
 	if !ok {
-		d.Reason = "no rule lists it"
+		d.Reason = "no rule allows it"
 		return d, nil
 	}
 	addrs, err = p.lookup(name)
@@ -75,10 +75,10 @@ func (p *Proxy) check(d Decision, rule Rule, addrs []Addr) (Decision, []Addr) {
 			d.Rule = listed.text
 		case rule.text != "" && what == "":
 		case what != "":
-			d.Reason = fmt.Sprintf("%s is %s %s address, which a rule must list", a, article(what), what)
+			d.Reason = fmt.Sprintf("%s is %s %s address, which a rule must name", a, article(what), what)
 			continue
 		default:
-			d.Reason = "no rule lists it"
+			d.Reason = "no rule allows it"
 			continue
 		}
 		if !slices.Contains(good, a) {

@@ -181,7 +181,7 @@ func TestRebinding(t *testing.T) {
 	if s := get(); s != "403 Forbidden" {
 		t.Errorf("an address that is not listed: %s", s)
 	}
-	if d := w.decisions()[1]; d.Allowed || d.Reason != "127.0.0.2 is a loopback address, which a rule must list" {
+	if d := w.decisions()[1]; d.Allowed || d.Reason != "127.0.0.2 is a loopback address, which a rule must name" {
 		t.Errorf("%+v", d)
 	}
 }

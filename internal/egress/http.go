@@ -126,13 +126,13 @@ func (p *Proxy) passAnswer(pr *pair) {
 		head, err := in.head()
 		if err != nil {
 			if errors.Is(err, errTooLong) || errors.Is(err, io.EOF) {
-				p.answer(c, "502 Bad Gateway", "the destination sent no answer of HTTP")
+				p.answer(c, "502 Bad Gateway", "the destination did not answer in HTTP")
 			}
 			return
 		}
 		line, fields, err := parseHead(head)
 		if err != nil || !strings.HasPrefix(line, "HTTP/1.") {
-			p.answer(c, "502 Bad Gateway", "the destination sent no answer of HTTP")
+			p.answer(c, "502 Bad Gateway", "the destination did not answer in HTTP")
 			return
 		}
 		_, status, _ := strings.Cut(line, " ")
@@ -165,7 +165,7 @@ func (in *reader) head() ([]byte, error) {
 // field is a line of a head.
 type field struct{ name, value string }
 
-var errHead = errors.New("the head is not one of HTTP/1")
+var errHead = errors.New("the request is not HTTP/1")
 
 // parseHead reads a head. It takes only the strict form, so that nothing means one thing here and another
 // at the destination.

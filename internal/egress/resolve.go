@@ -15,8 +15,8 @@ import (
 )
 
 // resolver finds the addresses of names: in the file hosts, then by asking the DNS servers of
-// resolv.conf. It is that of package net in what it needs, without its size. The files
-// are read for each name, because they may change while the session lives.
+// resolv.conf. It does as much of the work of package net as the proxy needs, and is much smaller.
+// The files are read for each name, because they may change while the session lives.
 type resolver struct {
 	hosts, conf string
 	port        int // of the DNS servers

@@ -1,9 +1,3 @@
-// Package egress is the network of a session that may reach only listed destinations: a proxy in the
-// runner, which speaks HTTP and SOCKS5, decides by rules and connects on behalf of the session's programs.
-//
-// The proxy resolves names itself and connects to the addresses that it has checked, so an answer of
-// the DNS that changes meanwhile changes nothing. Names that no rule lists are not resolved: a query
-// alone could carry data out.
 package egress
 
 import (
@@ -48,7 +42,7 @@ func ParseRules(list []string) (Rules, error) {
 // so it makes two rules.
 func ParseRule(text string) ([]Rule, error) {
 	if strings.Contains(text, "://") {
-		return nil, errors.New("is a URL; a rule is a host and, if wanted, a port")
+		return nil, errors.New("is a URL; a rule is a host and optionally a port")
 	}
 	host, port, err := cutPort(text)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	socksAddress     = 8
 )
 
-var errSOCKS = errors.New("not a request of SOCKS5")
+var errSOCKS = errors.New("not a SOCKS5 request")
 
 // serveSOCKS serves a connection that speaks SOCKS5.
 func (p *Proxy) serveSOCKS(c conn, in *reader) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +33,9 @@ type cluster struct {
 	objects   dynamic.Interface
 	base      *url.URL
 	http      *http.Client
+
+	mu    sync.Mutex
+	fates map[string]*fate // guarded by mu; by UID, of the pods in which programs were started
 }
 
 // cluster returns the cluster of a context. The kubeconfig is read again for each context that is
@@ -61,12 +65,12 @@ func newCluster(name string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Sessions are few and their pods are watched, so the client needs no brake of its own.
+	// Sessions are few and their pods are watched, so the client needs no rate limit.
 	config.QPS = -1
 	// A cluster that does not answer must not hold an operation forever; watches and execs are not
 	// bounded by this.
 	config.Dial = nil
-	k := &cluster{config: config, namespace: namespace}
+	k := &cluster{config: config, namespace: namespace, fates: map[string]*fate{}}
 	if k.objects, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
 	}
@@ -124,7 +128,7 @@ func asError(err error) *api.Error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return api.Errorf(api.CodeRuntimeUnavailable, "kubernetes: the cluster does not answer")
 	case errors.Is(err, context.Canceled):
-		return api.Errorf(api.CodeRuntimeUnavailable, "kubernetes: given up by the caller")
+		return api.Errorf(api.CodeRuntimeUnavailable, "kubernetes: the caller stopped waiting")
 	case apierrors.IsUnauthorized(err):
 		return api.Errorf(api.CodeRuntimeUnavailable, "kubernetes: the cluster does not accept the credentials: %s; log in again", message(err))
 	case apierrors.IsForbidden(err):
@@ -139,7 +143,7 @@ func asError(err error) *api.Error {
 	return api.Errorf(api.CodeRuntimeUnavailable, "kubernetes: %s", err)
 }
 
-// message returns what the cluster said, on one line.
+// message returns the message of the cluster, on one line.
 func message(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
 }

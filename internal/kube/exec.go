@@ -28,8 +28,10 @@ type execution struct {
 // forgetAfter is how long the end of a program is kept for a later wait.
 const forgetAfter = 10 * time.Minute
 
-// exec starts a program in a pod and joins it to the connection.
-func (s *Server) exec(ctx context.Context, c *call) {
+// exec starts a program in a pod and joins it to the connection. life is that of the server.
+func (s *Server) exec(life context.Context, c *call) {
+	ctx, cancel := context.WithCancel(life)
+	defer cancel()
 	k, err := s.cluster(c.Cluster)
 	if err == nil {
 		err = k.checkRuns(ctx, c.Pod)
@@ -65,8 +67,7 @@ func (s *Server) exec(ctx context.Context, c *call) {
 		close(e.done)
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	go k.watch(life, &s.watches, c.Pod).cutAfter(ctx, cancel)
 	in := &input{c: c, broken: cancel}
 	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: c.conn, Stderr: stderr})
 	var code exec.CodeExitError
@@ -75,6 +76,8 @@ func (s *Server) exec(ctx context.Context, c *call) {
 		e.exit = &op.Exit{Stderr: stderr.String()}
 	case errors.As(err, &code):
 		e.exit = &op.Exit{Status: code.Code, Stderr: stderr.String()}
+	case ctx.Err() != nil && life.Err() == nil: // by cutAfter, or because the caller's connection broke
+		e.err = errors.New("the connection to the pod was cut")
 	default:
 		e.err = err
 	}

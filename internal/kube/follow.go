@@ -25,7 +25,7 @@ type object func(ctx context.Context) (*unstructured.Unstructured, error)
 // cluster ends the watch, has forgotten the version, or cannot be reached for a while. What is
 // the object for people.
 func follow(ctx context.Context, resource dynamic.ResourceInterface, what, name string, get object, see func(*unstructured.Unstructured) (bool, error)) error {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for wait := firstPause; ; wait = min(2*wait, lastPause) {
 		done, err := followOnce(ctx, resource, what, name, get, see)
 		switch {
 		case done:
@@ -33,16 +33,23 @@ func follow(ctx context.Context, resource dynamic.ResourceInterface, what, name 
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil, apierrors.IsResourceExpired(err), apierrors.IsGone(err):
-			pause = firstPause
+			wait = firstPause
 		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsInvalid(err):
 			return err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		pause(ctx, wait)
+	}
+}
+
+// pause waits. It reports whether ctx has not ended meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package kube is the program that speaks with Kubernetes for the daemon; see package op for what
-// the two say to each other. It keeps no state: what it knows, it asks the cluster.
+// Package kube is the program trl-kube, which speaks with Kubernetes for the daemon; package op has
+// the requests and answers. It keeps no state except why pods ended, which the cluster says only
+// once.
 package kube
 
 import (
@@ -51,6 +52,7 @@ type Server struct {
 	clusters map[string]*cluster   // guarded by mu; by context
 	execs    map[string]*execution // guarded by mu; until a wait has returned their end
 	lastExec int64                 // guarded by mu
+	watches  sync.WaitGroup        // of the pods in which programs were started
 }
 
 // NewServer returns a server that knows no cluster yet.
@@ -61,6 +63,7 @@ func NewServer() *Server {
 // Serve accepts connections until ctx ends, and then waits for the operations, which end too.
 func (s *Server) Serve(ctx context.Context, l net.Listener) {
 	var conns sync.WaitGroup
+	defer s.watches.Wait()
 	defer conns.Wait()
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
@@ -109,12 +112,12 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 		_ = c.send(op.Answer{Error: api.Errorf(api.CodeInvalidParams, "request: %s", err)})
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	if c.Op == op.Exec {
 		s.exec(ctx, c)
 		return
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	// Nothing more comes in, so the end of the connection gives the operation up.
 	go func() {
 		_, _ = io.Copy(io.Discard, c.in)
@@ -141,8 +144,10 @@ func (s *Server) do(ctx context.Context, c *call) (op.Answer, error) {
 	}
 	switch c.Op {
 	case op.Check:
+		platform := make(chan *op.Pod, 1)
+		go func() { platform <- k.platform(ctx) }() // beside the other request, whose time the caller measures
 		version, err := k.version(ctx)
-		return op.Answer{Version: version}, err
+		return op.Answer{Version: version, Pod: <-platform}, err
 	case op.Create:
 		pod, err := k.create(ctx, c)
 		return op.Answer{Pod: pod}, err

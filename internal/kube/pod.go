@@ -2,9 +2,11 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,8 +116,42 @@ func (k *cluster) askNode(ctx context.Context, pod *op.Pod) {
 	if err != nil {
 		return
 	}
-	pod.OS, _, _ = unstructured.NestedString(node.Object, "status", "nodeInfo", "operatingSystem")
-	pod.Arch, _, _ = unstructured.NestedString(node.Object, "status", "nodeInfo", "architecture")
+	pod.OS, pod.Arch = systemOf(node)
+}
+
+// systemOf returns the system of a node.
+func systemOf(node *unstructured.Unstructured) (os, arch string) {
+	os, _, _ = unstructured.NestedString(node.Object, "status", "nodeInfo", "operatingSystem")
+	arch, _, _ = unstructured.NestedString(node.Object, "status", "nodeInfo", "architecture")
+	return os, arch
+}
+
+// The nodes that are asked for their system, and the time for it: it is one detail of a check, whose
+// caller waits.
+const (
+	platformNodes   = 100
+	platformTimeout = 3 * time.Second
+)
+
+// platform returns a pod with the system of all nodes; nil if they differ, if they are too many, or if
+// this account may not ask.
+func (k *cluster) platform(ctx context.Context) *op.Pod {
+	ctx, cancel := context.WithTimeout(ctx, platformTimeout)
+	defer cancel()
+	nodes, err := k.objects.Resource(nodesResource).List(ctx, metav1.ListOptions{Limit: platformNodes})
+	if err != nil || nodes.GetContinue() != "" {
+		return nil
+	}
+	var all *op.Pod
+	for _, node := range nodes.Items {
+		var pod op.Pod
+		pod.OS, pod.Arch = systemOf(&node)
+		if all != nil && *all != pod {
+			return nil
+		}
+		all = &pod
+	}
+	return all
 }
 
 // get returns the pod. The error says that it has ended if another one has its name.
@@ -125,7 +161,7 @@ func (k *cluster) get(ctx context.Context, pod op.Pod) (*unstructured.Unstructur
 	o, err := k.pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) && pod.UID != "", err == nil && pod.UID != "" && string(o.GetUID()) != pod.UID:
-		return nil, &endedError{"pod " + pod.Name + " was deleted"}
+		return nil, deleted(pod.Name, "")
 	case apierrors.IsNotFound(err):
 		return nil, api.Errorf(api.CodeRuntimeUnavailable, "kubernetes: no pod %q in namespace %s", pod.Name, pod.Namespace)
 	}
@@ -182,24 +218,23 @@ func stateOf(o *unstructured.Unstructured, container string) (st podState) {
 	phase, reason := text("status", "phase"), text("status", "reason")
 	switch {
 	case reason != "" && (phase == "Failed" || phase == "Succeeded"):
-		st.ended = strings.TrimSuffix(fmt.Sprintf("pod %s: %s: %s", name, reason, text("status", "message")), ": ")
+		st.ended = strings.TrimSuffix(fmt.Sprintf("pod %s: %s: %s", name, reason, strings.TrimSpace(text("status", "message"))), ": ")
 	case st.ended == "" && (phase == "Failed" || phase == "Succeeded"):
 		st.ended = fmt.Sprintf("pod %s has ended: %s", name, strings.ToLower(phase))
 	case o.GetDeletionTimestamp() != nil && !st.running:
-		st.ended = "pod " + name + " was deleted"
+		st.ended = deleted(name, "").cause
 	}
 	if st.ended != "" {
 		st.running = false
+		if why := disruption(o); why != "" && reason == "" {
+			st.ended += ": " + why
+		}
 	}
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, entry := range conditions {
 		condition, _ := entry.(map[string]any)
-		why := fmt.Sprintf("%v: %v", condition["reason"], condition["message"])
-		switch {
-		case condition["type"] == "PodScheduled" && condition["status"] == "False" && st.waits == "" && !st.running:
-			st.waits, st.step = why, "schedule"
-		case condition["type"] == "DisruptionTarget" && condition["status"] == "True" && st.ended != "" && reason == "":
-			st.ended += ": " + why // the cluster has ended it: an eviction, a node that is lost, a pod with a higher priority
+		if condition["type"] == "PodScheduled" && condition["status"] == "False" && st.waits == "" && !st.running {
+			st.waits, st.step = fmt.Sprintf("%v: %v", condition["reason"], condition["message"]), "schedule"
 		}
 	}
 	return st
@@ -233,7 +268,7 @@ func (k *cluster) find(ctx context.Context, o api.PlaceOptions) (*op.Pod, error)
 	if !st.running {
 		why := st.ended
 		if why == "" {
-			why = "pod " + pod.Name + " does not run: " + st.waits
+			why = "pod " + pod.Name + " is not running: " + st.waits
 		}
 		return nil, api.Errorf(api.CodeRuntimeUnavailable, "kubernetes: %s", why)
 	}
@@ -246,6 +281,9 @@ func (k *cluster) find(ctx context.Context, o api.PlaceOptions) (*op.Pod, error)
 // checkRuns returns an endedError if the container of a pod does not run any more.
 func (k *cluster) checkRuns(ctx context.Context, pod op.Pod) error {
 	o, err := k.get(ctx, pod)
+	if errors.As(err, new(*endedError)) {
+		return deleted(pod.Name, k.reason(ctx, pod))
+	}
 	if err != nil {
 		return err
 	}
@@ -253,7 +291,7 @@ func (k *cluster) checkRuns(ctx context.Context, pod op.Pod) error {
 	case st.ended != "":
 		return &endedError{st.ended}
 	case o.GetDeletionTimestamp() != nil: // its processes have got the signal to end
-		return &endedError{"pod " + pod.Name + " was deleted"}
+		return deleted(pod.Name, disruption(o))
 	}
 	return nil
 }

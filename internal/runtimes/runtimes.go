@@ -71,7 +71,7 @@ func (t *Table) Resolve(word string, options *api.PlaceOptions) (session.Target,
 	}
 	for _, option := range over.Set() {
 		if slices.Contains(fixed.Set(), option) {
-			return session.Target{}, api.InvalidParam("place."+option, "is already in the word %.100q", word)
+			return session.Target{}, api.InvalidParam("place."+option, "is already set by the runtime %.100q", word)
 		}
 		if !t.config.Adhoc && kind.Knows(option) {
 			return session.Target{}, t.forbidden("place."+option, "place.%s: the configuration does not allow callers to set it (adhoc_places)", option)

@@ -44,7 +44,7 @@ func TestResolve(t *testing.T) {
 
 		{nil, "docker", nil, session.Target{}, api.CodeInvalidParams, `params.runtime: "docker": needs the option image; write docker:IMAGE`},
 		{nil, "bare", nil, session.Target{}, api.CodeInvalidParams, `params.runtime: "bare": needs the option image`},
-		{nil, "docker:a", &api.PlaceOptions{Image: "b"}, session.Target{}, api.CodeInvalidParams, `params.place.image: is already in the word "docker:a"`},
+		{nil, "docker:a", &api.PlaceOptions{Image: "b"}, session.Target{}, api.CodeInvalidParams, `params.place.image: is already set by the runtime "docker:a"`},
 		{nil, "host", &api.PlaceOptions{Image: "b"}, session.Target{}, api.CodeInvalidParams, "params.place.image: a place of kind host does not know this option"},
 		{nil, "build", &api.PlaceOptions{Destination: "b"}, session.Target{}, api.CodeInvalidParams, "params.place.destination: a place of kind docker does not know this option"},
 		{nil, "build", &api.PlaceOptions{Network: "host"}, session.Target{}, api.CodeForbidden, "place.network: the configuration of runtime build does not allow callers to set it; it allows: image, user"},

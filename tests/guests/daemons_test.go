@@ -111,7 +111,7 @@ func TestOwnership(t *testing.T) {
 	_, err = w.there.GuestStart(w.ctx, api.GuestStartParams{OwnerID: "other", SessionID: id})
 	testkit.WantError(t, err, api.CodeConflict, "already has a session with this id")
 	_, err = w.there.GuestConnect(w.ctx, api.GuestConnectParams{OwnerID: "other", SessionID: id, DaemonID: "another"})
-	testkit.WantError(t, err, api.CodeConflict, "another daemon")
+	testkit.WantError(t, err, api.CodeConflict, "is not the one that runs the session")
 	if got := w.run("build", "echo still here"); got != "still here\n" {
 		t.Errorf("printed %q", got)
 	}
@@ -208,7 +208,7 @@ func TestFarStops(t *testing.T) {
 	w.far.daemon.Restart(t)
 	w.there = w.far.daemon.Client(t)
 	w.proxy.Aim(strings.TrimPrefix(w.far.daemon.GRPC(t), "grpc://"))
-	if cause := w.ended(s.SessionID); !strings.Contains(cause, "does not have it any more") {
+	if cause := w.ended(s.SessionID); !strings.Contains(cause, "no longer has it") {
 		t.Errorf("cause %q", cause)
 	}
 }

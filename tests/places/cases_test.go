@@ -67,6 +67,9 @@ func TestPlaces(t *testing.T) {
 		p.destroy(first)
 		p.Run("dialogue", p.dialogue)
 		p.Run("limits", p.limits)
+		if p.name == "docker" {
+			p.Run("limits changed", p.limitsChanged)
+		}
 		p.Run("older", p.older)
 		if *all && p.name != "trl" { // the runner there is that of the other daemon
 			p.Run("clock", p.clock)

@@ -12,7 +12,7 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// examples runs the commands of docs/runtimes.md about the place, and the example for it, as a person does.
+// examples runs the commands of the documents about the place, and the example for it, as a person does.
 func (p *place) examples(t *testing.T) {
 	dir := t.TempDir()
 	binary := testkit.Must(trltest.Static())(t)
@@ -21,7 +21,15 @@ func (p *place) examples(t *testing.T) {
 	}
 	replacer := strings.NewReplacer(p.replaced...)
 	path, socket := "PATH="+dir+":"+os.Getenv("PATH"), "TRL_SOCKET_PATH="+p.daemon.Socket
-	trltest.Section(t, "../../docs/runtimes.md", p.section, replacer, "HOME="+dir, path, socket)
+	reader := trltest.Reader{Env: []string{"HOME=" + dir, path, socket}, Has: []string{p.has}}
+	reader.Section(t, "../../docs/runtimes.md", "## "+p.section, replacer)
+	switch p.has {
+	case "Docker":
+		reader.Section(t, "../../docs/guides/ci.md", "## In a container", replacer)
+		fallthrough
+	case "another machine":
+		reader.Section(t, "../../README.md", "### 8. Work elsewhere", replacer)
+	}
 	if p.example != "" {
 		t.Run(p.example, func(t *testing.T) {
 			trltest.Example(t, p.example, replacer, path, socket, "TRL_CONFIG="+os.DevNull)

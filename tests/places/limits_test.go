@@ -3,10 +3,17 @@
 package places
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/moby/moby/api/types/container"
+	moby "github.com/moby/moby/client"
+
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/runtimes/docker/dockertest"
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
@@ -35,10 +42,18 @@ func (p *place) limits(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	_, err := p.SessionSet(p.ctx, api.SessionSetParams{SessionID: id, Limits: &api.Limits{MemoryBytes: new(int64(2 * most))}})
-	testkit.WantError(t, err, api.CodeLimitUnavailable, "cannot change while the session lives")
+	if p.name == "kubernetes" {
+		_, err := p.SessionSet(p.ctx, api.SessionSetParams{SessionID: id, Limits: &api.Limits{MemoryBytes: new(int64(2 * most))}})
+		testkit.WantError(t, err, api.CodeLimitUnavailable, "cannot change while the session lives")
+		testkit.Must(p.SessionSet(p.ctx, api.SessionSetParams{SessionID: id, Limits: &api.Limits{MemoryBytes: new(int64(most))}}))(t)
+		set := testkit.Must(p.SessionSet(p.ctx, api.SessionSetParams{SessionID: id, Limits: &api.Limits{MemoryBytes: new(int64(2 * most))}, LimitsMode: api.LimitsBestEffort}))(t)
+		info = testkit.Must(p.SessionInfo(p.ctx, api.SessionInfoParams{SessionID: set.SessionID}))(t)
+		if info.Limits.MemoryBytes != most || len(info.Limits.NotEnforced) != 1 {
+			t.Errorf("after a change with best effort: %+v", info.Limits)
+		}
+	}
 
-	_, err = p.ExecRun(p.ctx, api.ExecParams{SessionID: id, Command: "true", Limits: &api.CommandLimits{MemoryBytes: new(int64(most / 2))}})
+	_, err := p.ExecRun(p.ctx, api.ExecParams{SessionID: id, Command: "true", Limits: &api.CommandLimits{MemoryBytes: new(int64(most / 2))}})
 	testkit.WantError(t, err, api.CodeLimitUnavailable, "limit memory_bytes cannot be enforced")
 
 	run := func(x api.ExecParams) api.ExecResult {
@@ -63,4 +78,125 @@ func (p *place) limits(t *testing.T) {
 			t.Errorf("too many processes: %+v", r)
 		}
 	}
+}
+
+// changing is a session in a container whose limits change.
+type changing struct {
+	*testing.T
+	*client.Client
+	ctx       context.Context
+	id        string
+	container string
+}
+
+// set changes the limits, which must succeed.
+func (c changing) set(l api.Limits, mode api.LimitsMode) {
+	c.Helper()
+	testkit.Must(c.SessionSet(c.ctx, api.SessionSetParams{SessionID: c.id, Limits: &l, LimitsMode: mode}))(c)
+}
+
+// refused changes the limits, which must fail.
+func (c changing) refused(l api.Limits, code api.Code, text string) {
+	c.Helper()
+	_, err := c.SessionSet(c.ctx, api.SessionSetParams{SessionID: c.id, Limits: &l})
+	testkit.WantError(c, err, code, text)
+}
+
+// want compares the limits of the session and those of its container; 0 is none. It returns the reasons
+// for changes that were not made.
+func (c changing) want(cpus float64, memory, pids int64) (reasons string) {
+	c.Helper()
+	l := testkit.Must(c.SessionInfo(c.ctx, api.SessionInfoParams{SessionID: c.id}))(c).Limits
+	if l.CPUs != cpus || l.MemoryBytes != memory || l.Pids != pids {
+		c.Errorf("the session reports %+v", l)
+	}
+	for name, value := range map[string]float64{api.LimitCPUs: cpus, api.LimitMemory: float64(memory), api.LimitPids: float64(pids)} {
+		if slices.Contains(l.Enforced, api.EnforcedLimit{Limit: name, Mechanism: "docker"}) != (value > 0) {
+			c.Errorf("limit %s is %v, and the session reports %+v", name, value, l)
+		}
+	}
+	r := c.resources()
+	if cpus > 0 && r.NanoCPUs != int64(cpus*1e9) || memory > 0 && (r.Memory != memory || r.MemorySwap != memory) || pids > 0 && (r.PidsLimit == nil || *r.PidsLimit != pids+32) {
+		c.Errorf("the engine reports cpus %d, memory %d, swap %d, pids %v", r.NanoCPUs, r.Memory, r.MemorySwap, r.PidsLimit)
+	}
+	for _, u := range l.NotEnforced {
+		reasons += u.Limit + ": " + u.Reason + "\n"
+	}
+	return reasons
+}
+
+// resources returns the limits of the container, as the engine reports them.
+func (c changing) resources() container.Resources {
+	c.Helper()
+	return testkit.Must(dockertest.Shared(c).ContainerInspect(c.ctx, c.container, moby.ContainerInspectOptions{}))(c).Container.HostConfig.Resources
+}
+
+// feel runs programs that need 200 MB and 100 processes, and compares which of them the limits stop.
+func (c changing) feel(memory int64, pids bool) {
+	c.Helper()
+	r := testkit.Must(c.ExecRun(c.ctx, api.ExecParams{SessionID: c.id, Command: "dd if=/dev/zero of=/dev/null bs=200M count=1"}))(c)
+	if r.OOMKilled != (memory > 0) || r.OOMKilled && r.OOM.LimitBytes != memory || !r.OOMKilled && r.ExitCode != 0 {
+		c.Errorf("200 MB: %+v, %+v", r, r.OOM)
+	}
+	r = testkit.Must(c.ExecRun(c.ctx, api.ExecParams{SessionID: c.id, Argv: []string{"sh", "-c", `
+		i=0; trap 'kill -9 $all' EXIT
+		while [ $i -lt 100 ]; do sleep 1000 & all="$all $!"; i=$((i+1)); done`}}))(c)
+	if (r.Usage.ForksRefused > 0) != pids || (r.ExitCode != 0) != pids {
+		c.Errorf("100 processes: %+v", r)
+	}
+}
+
+// limitsChanged changes the limits of a container while its session lives. The session begins without any.
+func (p *place) limitsChanged(t *testing.T) {
+	const small, large = 64 << 20, 512 << 20
+	daemon := startDaemon(t, p.env...)
+	c := changing{T: t, Client: daemon.Client(t), ctx: p.ctx}
+	s := testkit.Must(c.SessionCreate(p.ctx, api.SessionCreateParams{Runtime: p.at.Runtime, Place: p.at.Place}))(t)
+	c.id, c.container = s.SessionID, s.Place.Container
+	limits := func(cpus float64, memory, pids int64) api.Limits {
+		return api.Limits{CPUs: &cpus, MemoryBytes: &memory, Pids: &pids}
+	}
+
+	c.set(limits(0.5, small, 40), "")
+	c.want(0.5, small, 40)
+	c.feel(small, true)
+	c.set(limits(1, large, 400), "")
+	c.Client = daemon.Crash(t, nil)
+	c.want(1, large, 400)
+	c.feel(0, false)
+	c.set(limits(0.5, small, 40), "")
+	c.want(0.5, small, 40)
+	c.feel(small, true)
+
+	// What the engine refuses, and what the runner refuses, changes nothing.
+	tiny := api.Limits{CPUs: new(1.0), MemoryBytes: new(int64(1 << 20))}
+	c.refused(tiny, api.CodeLimitUnavailable, "limit memory_bytes: the engine refuses the change: Minimum memory limit")
+	c.want(0.5, small, 40)
+	c.set(api.Limits{OpenFiles: new(int64(500))}, "")
+	c.refused(api.Limits{MemoryBytes: new(int64(large)), OpenFiles: new(int64(600))}, api.CodeInvalidParams, "can only become smaller")
+	c.want(0.5, small, 40)
+	// With best effort, the rest changes.
+	c.set(tiny, api.LimitsBestEffort)
+	if why := c.want(1, small, 40); !strings.HasPrefix(why, "memory_bytes: the new value is not in force") || !strings.Contains(why, "Minimum memory limit") {
+		t.Errorf("not enforced: %q", why)
+	}
+
+	// A session beside it has no limits of its own, and does not change those of the container.
+	beside := c
+	beside.id = testkit.Must(c.SessionCreate(p.ctx, api.SessionCreateParams{Beside: c.id}))(t).SessionID
+	beside.refused(api.Limits{MemoryBytes: new(int64(large))}, api.CodeLimitUnavailable, "limit memory_bytes cannot be enforced")
+	if why := c.want(1, small, 40); why == "" {
+		t.Error("the reason is lost")
+	}
+	testkit.Must(c.SessionDestroy(p.ctx, api.SessionDestroyParams{SessionID: beside.id}))(t)
+
+	c.set(limits(0, 0, 0), "")
+	if why := c.want(0, 0, 0); why != "" {
+		t.Errorf("not enforced: %q", why)
+	}
+	c.feel(0, false)
+	c.set(limits(0.5, small, 40), "")
+	c.want(0.5, small, 40)
+	c.feel(small, true)
+	testkit.Must(c.SessionDestroy(p.ctx, api.SessionDestroyParams{SessionID: c.id}))(t)
 }

@@ -44,6 +44,7 @@ type site struct {
 	section  string
 	replaced []string
 	example  string // the folder of examples for the place; empty for none
+	has      string // the one of trltest.Needs that the place has; empty for none
 }
 
 // builder makes a place.
@@ -97,7 +98,9 @@ func inDocker(t *testing.T, shared []string) site {
 	}
 	return site{
 		at: api.SessionCreateParams{Runtime: "docker:" + dockertest.Busybox, Place: o}, env: []string{"DOCKER_HOST=" + engine.Host},
-		section: "Docker and Podman", example: "ci-docker", replaced: []string{"docker:alpine", "docker:" + dockertest.Busybox},
+		section: "Docker and Podman", example: "ci-docker", has: "Docker",
+		// The image has no Go.
+		replaced: []string{"docker:alpine", "docker:" + dockertest.Busybox, "docker:golang:1.26", "docker:" + dockertest.Busybox, "go test ./...", "ls -d /src"},
 	}
 }
 
@@ -111,7 +114,7 @@ func overSSH(t *testing.T, _ []string) site {
 	}
 	return site{
 		at:      api.SessionCreateParams{Runtime: word, Place: o},
-		section: "Other machines, over ssh", example: "remote-build", replaced: []string{"ssh:me@build.example", example},
+		section: "Other machines, over ssh", example: "remote-build", has: "another machine", replaced: []string{"ssh:me@build.example", example},
 	}
 }
 

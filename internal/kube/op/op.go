@@ -1,5 +1,5 @@
-// Package op is what the daemon and its Kubernetes program say to each other. The program is one of
-// its own, because the libraries that speak with a cluster would make every start of trl slower.
+// Package op defines the requests of the daemon to trl-kube, and the answers. trl-kube is a program
+// of its own, because the libraries that speak with a cluster would make every start of trl slower.
 //
 // Each operation has a connection of its own. The daemon sends a Request as one line of JSON. The
 // program sends Answers, one line each; the last one has no Progress. After the answer to exec the
@@ -51,7 +51,7 @@ type Answer struct {
 	Error *api.Error `json:"error,omitempty"`
 	// Ended says that the pod has ended, and why.
 	Ended string `json:"ended,omitempty"`
-	// Pod is the answer to create and find.
+	// Pod is the answer to create and find. In that to check, it has only the system of the nodes.
 	Pod *Pod `json:"pod,omitempty"`
 	// ExecID is the answer to exec.
 	ExecID string `json:"exec_id,omitempty"`

@@ -192,7 +192,7 @@ func (d *Driver) make(ctx context.Context, e *engine, o remote.Opening) (_ *site
 		return nil, err
 	}
 	if image.checked {
-		// It is about the entry point, which does not run.
+		// The image's health check is about its entry point, which does not run here.
 		w.config.Healthcheck = &container.HealthConfig{Test: []string{"NONE"}}
 	}
 	p, err := runners.Find(image.os, image.arch)

@@ -3,6 +3,7 @@
 package docker_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
@@ -27,6 +29,7 @@ import (
 	"github.com/trl-dev/trl/internal/runtimes/docker/dockertest"
 	"github.com/trl-dev/trl/internal/runtimes/remote"
 	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestMain puts the runner beside the program of the tests, where package runners finds it: the program
@@ -98,7 +101,7 @@ func (detached) Context() context.Context { return context.Background() }
 func (b *bench) report(p api.PlaceProgress) { b.progress = append(b.progress, p) }
 
 func (b *bench) opening(kind api.PlaceKind, o api.PlaceOptions) remote.Opening {
-	o.Engine = b.Host
+	o.Engine = cmp.Or(o.Engine, b.Host)
 	return remote.Opening{
 		Daemon: "daemon-1", SessionID: "s-" + strings.ToLower(rand()), Target: session.Target{Word: "test", Kind: kind, Options: o},
 		Progress: b.report,
@@ -264,6 +267,38 @@ func TestOptions(t *testing.T) {
 	}
 	if l := c.Container.Config.Labels; l["team"] != "blue" || l["dev.trl.daemon"] != "daemon-1" || "trl-"+l["dev.trl.session"] != s.Info().Container {
 		t.Errorf("%v", l)
+	}
+}
+
+// TestOCIRuntime: the engine starts the container with the runtime that the option names.
+func TestOCIRuntime(t *testing.T) {
+	runc, err := exec.LookPath("runc")
+	if err != nil {
+		t.Skip("SKIPPED: runc is not installed")
+	}
+	dir := testkit.Dir(t)
+	calls, second := dir+"/calls", dir+"/second"
+	if err := os.WriteFile(second, []byte("#!/bin/sh\necho \"$@\" >>"+calls+"\nexec "+runc+" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, dockertest.New(t, "--add-runtime", "second="+second))
+	usual, _ := b.open(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Busybox})
+	if text, _ := os.ReadFile(calls); strings.Contains(string(text), usual.ID()) {
+		t.Errorf("the other runtime is the default:\n%s", text)
+	}
+	s, _ := b.open(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Busybox, OCIRuntime: "second"})
+	if got := sh(t, s, "echo hello"); got != "hello" {
+		t.Errorf("%q", got)
+	}
+	if c := testkit.Must(b.ContainerInspect(t.Context(), s.ID(), client.ContainerInspectOptions{}))(t); c.Container.HostConfig.Runtime != "second" {
+		t.Errorf("the engine says %q", c.Container.HostConfig.Runtime)
+	}
+	if text := string(testkit.Must(os.ReadFile(calls))(t)); !strings.Contains(text, "create") || !strings.Contains(text, "exec") || !strings.Contains(text, s.ID()) {
+		t.Errorf("the runtime did not start the container:\n%s", text)
+	}
+	_, err = b.d.Open(t.Context(), b.opening(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Busybox, OCIRuntime: "third"}))
+	if err == nil || !strings.Contains(err.Error(), "third") {
+		t.Errorf("a runtime that the engine does not have: %v", err)
 	}
 }
 
@@ -521,6 +556,29 @@ func TestEnds(t *testing.T) {
 			wantEnded(t, s, c.cause)
 		})
 	}
+	t.Run("killed, and the engine leaves the connection open", func(t *testing.T) {
+		proxy := b.NewProxy(t, filepath.Join(testkit.Dir(t), "docker.sock"))
+		proxy.Linger()
+		s, _ := b.open(api.PlaceContainer, api.PlaceOptions{Container: b.foreign(dockertest.Busybox, nil), Engine: proxy.Host})
+		// The program prints its line when the container is watched.
+		p := testkit.Must(s.Exec(ctx, []string{"sh", "-c", "sleep 6; echo watched; sleep 1000"}))(t)
+		defer p.Close()
+		line := make([]byte, len("watched\n"))
+		if _, err := io.ReadFull(p, line); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.ContainerKill(ctx, s.ID(), client.ContainerKillOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		limit := time.AfterFunc(time.Minute, func() { _ = p.Close() })
+		if out, err := io.ReadAll(p); len(out) > 0 || err == nil || !limit.Stop() {
+			t.Errorf("the connection is not cut, or %q, %v", out, err)
+		}
+		if exit, err := p.Wait(); err == nil {
+			t.Errorf("the end of the program is known: %+v", exit)
+		}
+		wantEnded(t, s, "was killed")
+	})
 	t.Run("OOM-killed", func(t *testing.T) {
 		id := b.foreign(dockertest.Busybox, func(c *container.Config, h *container.HostConfig) {
 			// The file in memory counts for the container, until its first process is the one to die.

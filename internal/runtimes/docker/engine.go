@@ -226,13 +226,13 @@ func whoMay(socket string) string {
 		group = g.Name
 	}
 	if info.Mode().Perm()&0o060 != 0o060 || st.Gid == 0 {
-		return fmt.Sprintf(", which only its owner (uid %d) may use", st.Uid)
+		return fmt.Sprintf(", which only its owner (uid %d) may use; run the daemon as that user, or name an engine of this user, such as rootless Podman, with DOCKER_HOST or the option engine", st.Uid)
 	}
-	me := "the user of the daemon"
+	me := "USER"
 	if u, err := user.Current(); err == nil {
 		me = u.Username
 	}
-	return fmt.Sprintf(", which belongs to the group %s: add %s to that group (sudo usermod -aG %s %s), log in again and restart the daemon", group, me, group, me)
+	return fmt.Sprintf(", which belongs to the group %s: add the daemon's user to that group (sudo usermod -aG %s %s), log in again and restart the daemon", group, group, me)
 }
 
 // plain is the message of an error of the engine, without the prefixes that say nothing.

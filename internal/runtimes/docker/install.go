@@ -87,7 +87,7 @@ func (i *installation) run(ctx context.Context) (string, error) {
 		}
 		i.refused = append(i.refused, dir+": "+plain(err))
 	}
-	return "", api.Errorf(api.CodeRuntimeUnavailable, "no directory can have the runner (%s); mount a tmpfs with the option exec on /tmp, or a volume on %s", strings.Join(i.refused, "; "), runnerDir)
+	return "", api.Errorf(api.CodeRuntimeUnavailable, "no directory is suitable for the runner (%s); mount a tmpfs with the option exec on /tmp, or a volume on %s", strings.Join(i.refused, "; "), runnerDir)
 }
 
 // works runs the runner, which compares the hash of its own file.

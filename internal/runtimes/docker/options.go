@@ -57,7 +57,7 @@ func wishes(o api.PlaceOptions) (wish, error) {
 		w.pull = pullMissing
 	case pullMissing, pullAlways, pullNever:
 	default:
-		return w, invalid("pull", "%q is not missing, always or never", o.Pull)
+		return w, invalid("pull", "%q: must be missing, always or never", o.Pull)
 	}
 	var err error
 	if w.platform, err = parsePlatform(o.Platform); err != nil {
@@ -124,7 +124,7 @@ func parseMount(text string) (mount.Mount, error) {
 			m.ReadOnly = true
 		case "rw":
 		default:
-			return m, invalid("mounts", "%q: %q is not ro or rw", text, parts[2])
+			return m, invalid("mounts", "%q: %q must be ro or rw", text, parts[2])
 		}
 		parts = parts[:2]
 	}
@@ -181,29 +181,29 @@ func goArch(name string) string {
 // container, which counts them too.
 const runnerTasks = 32
 
-// limit sets the limits of a container.
-func limit(host *container.HostConfig, l *api.Limits) {
-	if l == nil {
-		return
+// limit sets one limit of a container.
+func limit(to *container.Resources, name string, v float64) {
+	switch name {
+	case api.LimitCPUs:
+		to.NanoCPUs = int64(v * 1e9)
+	case api.LimitMemory:
+		to.Memory, to.MemorySwap = int64(v), int64(v)
+	case api.LimitPids:
+		most := int64(v) + runnerTasks
+		to.PidsLimit = &most
 	}
-	l.Each(func(name string, v float64) {
-		switch {
-		case v <= 0:
-		case name == api.LimitCPUs:
-			host.NanoCPUs = int64(v * 1e9)
-		case name == api.LimitMemory:
-			host.Memory, host.MemorySwap = int64(v), int64(v)
-		case name == api.LimitPids:
-			most := int64(v) + runnerTasks
-			host.PidsLimit = &most
-		}
-	})
 }
 
 // creation is the request for a new container with the runner of a volume as its first process.
 func (w wish) creation(name, volume, hash string, labels map[string]string, argv []string) client.ContainerCreateOptions {
 	config, host := w.config, w.host
-	limit(&host, w.limits)
+	if w.limits != nil {
+		w.limits.Each(func(name string, v float64) {
+			if v > 0 {
+				limit(&host.Resources, name, v)
+			}
+		})
+	}
 	config.Labels = map[string]string{}
 	for k, v := range w.config.Labels {
 		config.Labels[k] = v

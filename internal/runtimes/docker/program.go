@@ -15,6 +15,8 @@ import (
 )
 
 // program is a program that the engine started in a container by exec.
+//
+// Goroutines: site.cutAfter, until Close.
 type program struct {
 	e    *engine
 	exec string // its id
@@ -93,7 +95,7 @@ func (p *program) Wait() (remote.Exit, error) {
 		state, err := p.e.ExecInspect(ctx, p.exec, client.ExecInspectOptions{})
 		switch {
 		case cerrdefs.IsNotFound(err):
-			return exit, errors.New("the engine has forgotten the program")
+			return exit, errors.New("the engine no longer knows the program")
 		case err != nil:
 			return exit, p.e.fails(ctx, "exit status of the program", err)
 		case !state.Running:

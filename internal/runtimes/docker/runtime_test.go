@@ -5,6 +5,7 @@ package docker_test
 import (
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -152,4 +153,33 @@ func TestRuntime(t *testing.T) {
 			runtimetest.RunSessions(t, place)
 		})
 	}
+}
+
+// TestGVisor passes the checks of every runtime with a kernel that is not Linux.
+func TestGVisor(t *testing.T) {
+	runsc, err := exec.LookPath("runsc")
+	if err != nil {
+		t.Skip("SKIPPED: runsc is not installed: sessions in gVisor are not tested")
+	}
+	// The runsc of Debian 12 takes every network namespace of newer kernels for that of the machine.
+	wrapper := filepath.Join(testkit.Dir(t), "runsc")
+	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec "+runsc+" --network=none \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e := dockertest.New(t, "--add-runtime", "runsc="+wrapper)
+	o := api.PlaceOptions{Image: dockertest.Busybox, OCIRuntime: "runsc"}
+	t.Run("kernel", func(t *testing.T) {
+		s, _ := newBench(t, e).open(api.PlaceDocker, o)
+		if got := sh(t, s, "dmesg"); !strings.Contains(got, "gVisor") {
+			t.Errorf("the kernel says %q", got)
+		}
+	})
+	place := func(t *testing.T) runtimetest.Place {
+		y := newYard(t, e)
+		p := y.place(y.target(api.PlaceDocker, o))
+		p.Cycles = 20 // a container takes a second or two
+		return p
+	}
+	runtimetest.Run(t, place)
+	runtimetest.RunSessions(t, place)
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"sync"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -48,8 +50,9 @@ type site struct {
 }
 
 var (
-	_ remote.Site    = (*site)(nil)
-	_ remote.Starter = (*site)(nil)
+	_ remote.Site        = (*site)(nil)
+	_ remote.Starter     = (*site)(nil)
+	_ remote.LimitSetter = (*site)(nil)
 )
 
 func (s *site) read() record {
@@ -152,7 +155,7 @@ func (s *site) notStarted(ctx context.Context, err error, line string, output *s
 	if said == "" {
 		said = err.Error()
 		if errors.Is(err, io.EOF) {
-			said = fmt.Sprintf("it exited with status %d and said nothing", c.Container.State.ExitCode)
+			said = fmt.Sprintf("it exited with status %d and printed nothing", c.Container.State.ExitCode)
 		}
 	}
 	return s.e.startFails(ctx, what+": the runner did not start", errors.New(said))
@@ -190,7 +193,37 @@ func (s *site) Exec(ctx context.Context, argv []string) (remote.Process, error) 
 		}
 		return nil, s.e.fails(ctx, "container "+r.Name, err)
 	}
+	go s.cutAfter(p)
 	return p, nil
+}
+
+// cutPause is how long a program runs before its container is watched, so that short ones cost nothing,
+// and how long its connection may stay open after the end of the container.
+const cutPause = 5 * time.Second
+
+// cutAfter closes the connection to a program when its container has ended and the last bytes had their
+// time, unless the connection is closed first. It usually ends by itself. With gVisor, the engine does
+// not close it when the container is killed.
+func (s *site) cutAfter(p *program) {
+	id := s.read().ID
+	for {
+		select {
+		case <-time.After(cutPause):
+		case <-p.open.Done():
+			return
+		}
+		if errors.As(s.alive(p.open), new(*remote.EndedError)) {
+			_ = p.Close()
+			return
+		}
+		// An error tells as little as the end of the wait: the next question decides. One of the two
+		// always comes, also after Close.
+		wait := s.e.ContainerWait(p.open, id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+		select {
+		case <-wait.Result:
+		case <-wait.Error:
+		}
+	}
 }
 
 // alive returns an EndedError if the container has ended, or was restarted since the session
@@ -268,4 +301,34 @@ func (s *site) Limits() []api.EnforcedLimit {
 	}
 	by := string(api.PlaceDocker)
 	return []api.EnforcedLimit{{Limit: api.LimitCPUs, Mechanism: by}, {Limit: api.LimitMemory, Mechanism: by}, {Limit: api.LimitPids, Mechanism: by}}
+}
+
+// SetLimit changes a limit of the container. An engine takes 0 for no change, so that without a limit
+// the container gets the most that there is.
+func (s *site) SetLimit(ctx context.Context, name string, value float64) error {
+	r := s.read()
+	what := "container " + r.Name
+	var to container.Resources
+	switch {
+	case value > 0:
+		limit(&to, name, value)
+	case name == api.LimitCPUs:
+		info, err := s.e.Info(ctx, client.InfoOptions{})
+		if err != nil {
+			return s.e.fails(ctx, what, err)
+		}
+		to.NanoCPUs = int64(info.Info.NCPU) * 1e9
+	case name == api.LimitMemory:
+		to.Memory, to.MemorySwap = math.MaxInt64/2, math.MaxInt64 // as much memory, and as much swap
+	case name == api.LimitPids:
+		to.PidsLimit = new(int64(-1))
+	}
+	_, err := s.e.ContainerUpdate(ctx, r.ID, client.ContainerUpdateOptions{Resources: &to})
+	if err == nil || ctx.Err() != nil || cerrdefs.IsNotFound(err) || s.e.broken(err) != nil {
+		return s.e.fails(ctx, what, err)
+	}
+	reason := "the engine refuses the change: " + strings.Join(strings.Fields(plain(err)), " ")
+	refusal := api.Errorf(api.CodeLimitUnavailable, "limit %s: %s", name, reason)
+	refusal.Details = map[string]any{"limits": map[string]any{name: reason}}
+	return refusal
 }

@@ -282,7 +282,7 @@ func (r *runner) Remove(clean bool) session.Remains {
 // cause returns how the process ended, with the last line of its log. NoRoom says that the system
 // refused it a thread.
 func (r *runner) cause() (how string, noRoom bool) {
-	how = "it is gone"
+	how = "its process no longer exists"
 	if r.proc != nil {
 		select {
 		case <-r.proc.Done():

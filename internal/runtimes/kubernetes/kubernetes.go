@@ -44,7 +44,7 @@ func (d *Driver) Kinds() []api.PlaceKind {
 // Close ends the program, and with it all connections to pods.
 func (d *Driver) Close() { d.helper.close() }
 
-// Check asks the cluster for its version.
+// Check asks the cluster for its version and the system of its nodes.
 func (d *Driver) Check(ctx context.Context, t session.Target) api.RuntimeCheckResult {
 	r := api.RuntimeCheckResult{Runtime: t.Word, Kind: t.Kind, Enforced: []string{}}
 	request := op.Request{Op: op.Check, Cluster: t.Options.Context}
@@ -59,6 +59,9 @@ func (d *Driver) Check(ctx context.Context, t session.Target) api.RuntimeCheckRe
 		return r
 	}
 	r.Reachable, r.LatencyMS, r.Engine = true, float64(time.Since(started).Microseconds())/1000, "kubernetes "+a.Version
+	if a.Pod != nil {
+		r.OS, r.Arch = a.Pod.OS, a.Pod.Arch
+	}
 	if t.Kind == api.PlaceKubernetes && t.Options.PodTemplate == "" && t.Options.ClaimPool == "" { // what TRL sets
 		r.Enforced = append(r.Enforced, "no-new-privileges", "seccomp")
 		if len(t.Options.Capabilities) == 0 {

@@ -90,7 +90,7 @@ func open(t *testing.T, d *kubernetes.Driver, n int, to session.Target) remote.M
 func TestCheck(t *testing.T) {
 	d := newDriver(t)
 	r := d.Check(t.Context(), target(api.PlaceKubernetes, api.PlaceOptions{Image: clustertest.Busybox}))
-	if !r.Reachable || r.Engine != "kubernetes v"+clustertest.Version || r.LatencyMS <= 0 {
+	if !r.Reachable || r.Engine != "kubernetes v"+clustertest.Version || r.LatencyMS <= 0 || r.OS != "linux" || r.Arch != runtime.GOARCH {
 		t.Errorf("%+v", r)
 	}
 	r = d.Check(t.Context(), target(api.PlacePod, api.PlaceOptions{Pod: "none"}))
@@ -199,6 +199,64 @@ func TestWrongArchitecture(t *testing.T) {
 	unknown := as("")
 	if _, err := unknown.Install(t.Context(), func(api.PlaceProgress) {}); err != nil || unknown.Info().Arch != runtime.GOARCH {
 		t.Errorf("%+v, %v", unknown.Info(), err)
+	}
+}
+
+// TestEnds: a pod that the cluster ends has ended for the reason that the cluster gives, also when it is
+// removed at once.
+func TestEnds(t *testing.T) {
+	cluster, d := clustertest.Start(t), newDriver(t)
+	template := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(template, []byte("kind: Pod\nspec:\n  containers: [{name: work, resources: {limits: {ephemeral-storage: 30Mi}}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		name, cause string
+		long        bool
+		end         func(t *testing.T, site remote.Machine)
+	}{
+		{"evicted", "EvictionByEvictionAPI: Eviction API: evicting", false, func(t *testing.T, site remote.Machine) {
+			pod := site.Info().Pod
+			body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q}}`, pod)
+			testkit.Must(cluster.Do(http.MethodPost, "/api/v1/namespaces/default/pods/"+pod+"/eviction", "application/json", []byte(body)))(t)
+		}},
+		{"evicted by its node", "Evicted: ", false, func(t *testing.T, site remote.Machine) {
+			p := testkit.Must(site.Exec(t.Context(), []string{"/bin/dd", "if=/dev/zero", "of=/tmp/much", "bs=1M", "count=60"}))(t)
+			_, _ = io.ReadAll(p)
+			if exit, err := p.Wait(); err != nil || exit.Status != 0 {
+				t.Errorf("dd: %+v, %v", exit, err)
+			}
+		}},
+		{"driven out by a taint", "DeletionByTaintManager: ", false, func(t *testing.T, _ remote.Machine) { cluster.Taint(t) }},
+		{"node lost", "DeletionByPodGC: PodGC: node no longer exists", true, func(t *testing.T, _ remote.Machine) { cluster.LoseNode(t) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.long && os.Getenv("TRL_TEST_PLACES") != "all" {
+				t.Skip("TRL_TEST_PLACES is not all: the cluster waits a minute before it gives a node up")
+			}
+			site := open(t, d, 40+i, target(api.PlaceKubernetes, api.PlaceOptions{Image: clustertest.Busybox, PodTemplate: template}))
+			p := testkit.Must(site.Exec(t.Context(), []string{"/bin/sleep", "100000"}))(t)
+			c.end(t, site)
+			_, _ = io.ReadAll(p) // until the connection ends
+			if exit, err := p.Wait(); err == nil && exit.Status == 0 {
+				t.Error("the program ended well")
+			}
+			testkit.EventuallyNoProblem(t, func() string {
+				p, err := site.Exec(t.Context(), []string{"/bin/true"})
+				if err == nil {
+					_ = p.Close()
+				}
+				var ended *remote.EndedError
+				if errors.As(err, &ended) && strings.Contains(ended.Cause, c.cause) && strings.Contains(ended.Cause, site.Info().Pod) {
+					t.Log(ended.Cause)
+					return ""
+				}
+				if ended != nil {
+					t.Fatalf("ended with the cause %q, want %q", ended.Cause, c.cause)
+				}
+				return fmt.Sprintf("has not ended: %v", err)
+			})
+		})
 	}
 }
 

@@ -1,7 +1,3 @@
-// Package remote is what all runtimes have in common whose places are elsewhere: in a container,
-// on another machine, in a pod. A Driver says how a place is made, how a file gets there and how a
-// program is started there. Everything else is done here, once: the runner is brought to the place
-// and started, connections to it are made again when they break, and nothing is left behind.
 package remote
 
 import (
@@ -92,6 +88,13 @@ type Keeper interface {
 type Limiter interface {
 	// Limits returns these limits. Complete once the runner was started.
 	Limits() []api.EnforcedLimit
+}
+
+// LimitSetter is a Limiter that can change the limits while the session lives.
+type LimitSetter interface {
+	// SetLimit changes one of the limits; 0 removes it. The error is LIMIT_UNAVAILABLE with the
+	// reason if the engine refuses.
+	SetLimit(ctx context.Context, limit string, value float64) error
 }
 
 // Starter is a Site that has started the runner of its first session itself, as the first process

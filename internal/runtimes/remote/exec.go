@@ -150,7 +150,7 @@ func (r *runner) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	case c != nil:
 		return c, nil
 	case exit.Status == link.StatusGone:
-		r.end(lastLine(exit.Stderr, "it is gone"), false)
+		r.end(lastLine(exit.Stderr, "its process no longer exists"), false)
 		return nil, r.goneError()
 	}
 	return nil, api.Errorf(api.CodeRuntimeUnavailable, "%s: trl-runner connect: %s", r.where(), lastLine(exit.Stderr, "exit status "+strconv.Itoa(exit.Status)))

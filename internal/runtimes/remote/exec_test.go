@@ -75,7 +75,7 @@ func isPlain(s string) bool {
 
 func TestLastLine(t *testing.T) {
 	for in, want := range map[string]string{
-		"": "other", "\n \n": "other", "trl-runner: it is gone\n": "it is gone", "motd\ntrl-runner: a\nb \n": "b", "\xff": "?",
+		"": "other", "\n \n": "other", "trl-runner: its process no longer exists\n": "its process no longer exists", "motd\ntrl-runner: a\nb \n": "b", "\xff": "?",
 	} {
 		if got := lastLine(in, "other"); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)

@@ -36,7 +36,7 @@ func (r *runner) Remove(clean bool) session.Remains {
 	removed, err := r.remove(ctx)
 	r.mu.Lock()
 	remains := session.Remains{
-		Cause: cmp.Or(r.rec.Ended, removed.Cause, "it is gone"), PlaceEnded: r.placeEnded, NoRoom: removed.NoRoom, Killed: removed.Killed,
+		Cause: cmp.Or(r.rec.Ended, removed.Cause, "its process no longer exists"), PlaceEnded: r.placeEnded, NoRoom: removed.NoRoom, Killed: removed.Killed,
 	}
 	if !r.ended {
 		remains.Cause = "its place cannot be reached"

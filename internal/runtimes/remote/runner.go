@@ -191,6 +191,9 @@ func (r *runner) Place() session.Place {
 	if l, ok := r.site.(Limiter); ok {
 		p.Limits = l.Limits()
 	}
+	if l, ok := r.site.(LimitSetter); ok && len(p.Limits) > 0 && r.rec.Owner == r.rec.SessionID {
+		p.SetLimit = l.SetLimit
+	}
 	return p
 }
 

@@ -53,7 +53,7 @@ type shared struct {
 
 var _ session.Runtime = (*Runtime)(nil)
 
-// New makes the runtime of a driver, which it closes.
+// New returns the runtime of a driver. Close also closes the driver.
 func New(c Config) (*Runtime, error) {
 	id, err := c.State.ID()
 	if err != nil {
@@ -143,7 +143,7 @@ func (rt *Runtime) Recover(ctx context.Context) ([]session.Runner, error) {
 	}
 	rt.spawn(func() {
 		if removed, err := rt.sweep(rt.ctx); err != nil && rt.ctx.Err() == nil {
-			rt.log.Warn("strays of an earlier daemon could not be looked for", "error", err)
+			rt.log.Warn("cannot look for leftovers of an earlier daemon", "error", err)
 		} else if len(removed) > 0 {
 			rt.log.Info("removed places that belonged to no session", "places", removed)
 		}

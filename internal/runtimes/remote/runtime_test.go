@@ -18,7 +18,7 @@ import (
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
-// TestMain is also the runner: it is copied into the places.
+// TestMain also acts as the runner: the test program is copied into the places.
 func TestMain(m *testing.M) {
 	if runner.Called() {
 		os.Exit(runner.Main())

@@ -145,7 +145,7 @@ func (c *connection) open(ctx context.Context, command string) (*program, error)
 		switch {
 		case errors.As(err, &refused):
 			if !c.fill(m) {
-				return nil, unavailable(c.t.Destination, "the server opens no session", refused.reason)
+				return nil, unavailable(c.t.Destination, "the server refused to open a session", refused.reason)
 			}
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			c.retire(m)

@@ -56,3 +56,13 @@ func FuzzLastLines(f *testing.F) {
 		_ = unavailable("host", "what", s)
 	})
 }
+
+// TestAdviceForPort: HOST:PORT is a common mistake, and ssh reports only an unknown host.
+func TestAdviceForPort(t *testing.T) {
+	said := "ssh: Could not resolve hostname box:2222: Name or service not known"
+	for destination, port := range map[string]bool{"box:2222": true, "me@box:22": true, "box": false, "ssh://me@box:22": false, "fe80::1": false, "box:http": false} {
+		if got := unavailable(destination, "cannot connect", said).Message; strings.Contains(got, "ssh://USER@HOST:PORT") != port {
+			t.Errorf("%s: %s", destination, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/trl-dev/trl/api"
@@ -11,7 +12,7 @@ import (
 // %s is the destination.
 var reasons = []struct{ says, reason, advice string }{
 	{"REMOTE HOST IDENTIFICATION HAS CHANGED", "host_key_changed",
-		"the machine has another host key than the one in known_hosts; if it was installed again, remove the old key with ssh-keygen -R and connect once with: ssh %s"},
+		"the machine's host key differs from the one in known_hosts; if the machine was reinstalled, remove the old key with ssh-keygen -R and connect once with: ssh %s"},
 	{"Host key verification failed", "host_key_unknown",
 		"the host key is not in known_hosts and TRL does not accept it for you; compare and accept it once with: ssh %s"},
 	{"Too many authentication failures", "auth",
@@ -45,7 +46,11 @@ func unavailable(destination, what, said string) *api.Error {
 	for _, r := range reasons {
 		if strings.Contains(said, r.says) {
 			_ = e.Because(r.reason)
-			e.Message += "; " + strings.ReplaceAll(r.advice, "%s", destination)
+			advice := r.advice
+			if r.reason == "resolve" && endsWithPort(destination) {
+				advice = "write the port as in ssh://USER@HOST:PORT"
+			}
+			e.Message += "; " + strings.ReplaceAll(advice, "%s", destination)
 			return e
 		}
 	}
@@ -53,6 +58,13 @@ func unavailable(destination, what, said string) *api.Error {
 		e.Message += "; make sure that this works: ssh -o BatchMode=yes " + destination + " true"
 	}
 	return e
+}
+
+// endsWithPort reports whether a destination is HOST:PORT, which ssh takes for the name of a host.
+func endsWithPort(destination string) bool {
+	host, port, found := strings.Cut(destination, ":")
+	_, err := strconv.ParseUint(port, 10, 16)
+	return found && host != "" && err == nil
 }
 
 // lastLines returns the last lines of what ssh wrote that say something, in one line: without the

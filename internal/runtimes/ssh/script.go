@@ -170,8 +170,9 @@ exec`)
 // installScript brings the runner to the other machine. Its words are the boot, the machine and what
 // uname says. Then it reads two lines, the name of the runner's file and its hash, and answers with a
 // line: "have PATH", or "none" and the reasons, or "need DIRECTORY". After the last one it reads the
-// runner up to the end of its stdin, and answers "have PATH" or "fail" and the reason. Without the
-// first two lines it answers each line with the same, to measure the time.
+// runner up to the end of its stdin, and answers "have PATH" or "fail" and the reason. If it reads
+// "ping" first, it answers that at once, and brings nothing: the answer to the two lines is then what the
+// runner there says about the machine, or "none".
 //
 // The directories in /var/tmp, /tmp and /dev/shm must belong to this user: others can make them too.
 const installScript = `trl() {
@@ -181,18 +182,25 @@ LC_ALL=C; export LC_ALL
 [ "$o" = Darwin ] && [ "$(/usr/sbin/sysctl -in hw.optional.arm64 2>/dev/null)" = 1 ] && a=arm64
 say "$b" "$m" "$o" "$a"
 IFS= read -r f || return 0
-case $f in trl-runner-*) ;; *) printf '%s\n' "$f"; return 0;; esac
+look=
+if [ "$f" = ping ]; then
+  echo ping
+  look=1
+  IFS= read -r f || return 0
+fi
 IFS= read -r sum || return 0
 u=$(id -u)
 set -- "${XDG_CACHE_HOME:-$HOME/.cache}/trl" "$HOME/.trl" "/var/tmp/trl-cache-$u" "/tmp/trl-cache-$u" "/dev/shm/trl-cache-$u"
 for d; do
   case $d in /*) ;; *) continue;; esac
   if [ ! -h "$d" ] && [ -O "$d" ] && [ -f "$d/$f" ] && [ -O "$d/$f" ] && [ -x "$d/$f" ]; then
+    [ -z "$look" ] || { "$d/$f" check "$sum" || echo none; return 0; }
     touch -c "$d/$f" 2>/dev/null
     printf 'have %s\n' "$d/$f"
     return 0
   fi
 done
+[ -z "$look" ] || { echo none; return 0; }
 why= t=
 undo() {
   [ -z "$t" ] || rm -f "$t"

@@ -34,7 +34,7 @@ type record struct {
 // ID returns the destination and the options.
 func (s *site) ID() string { return name + ":" + s.c.t.key() }
 
-// Record describes the machine, and its boot: a session does not outlive it.
+// Record describes the machine, and its boot: a session does not survive a restart of the machine.
 func (s *site) Record() json.RawMessage {
 	text, err := json.Marshal(record{s.c.t, s.about()})
 	if err != nil {
@@ -84,7 +84,8 @@ func (s *site) Exec(ctx context.Context, argv []string) (remote.Process, error) 
 	return p, nil
 }
 
-// exec starts a program. There is false, and p nil, if the machine has no such program.
+// exec starts a program. If the machine has no such program, it returns a nil program and false,
+// without an error.
 func (s *site) exec(ctx context.Context, argv []string) (p *program, there bool, err error) {
 	want := s.about()
 	p, words, err := s.c.run(ctx, execScript(want.Boot, argv))
@@ -108,7 +109,7 @@ func (s *site) compare(want, got facts) error {
 	case want.Machine != "" && got.Machine != "" && want.Machine != got.Machine:
 		// The name may stand for several machines, or the machine was replaced. The session may
 		// still live.
-		return api.Errorf(api.CodeRuntimeUnavailable, "ssh %s: another machine answers than the one that the session lives on; name that one in ssh_config, or destroy the session", host).Because("another_machine")
+		return api.Errorf(api.CodeRuntimeUnavailable, "ssh %s: a different machine answers than the one where the session lives; correct its address in ssh_config, or destroy the session", host).Because("another_machine")
 	default:
 		return &remote.EndedError{Cause: "machine " + host + " has been restarted"}
 	}
@@ -201,7 +202,7 @@ func (p *program) install(f facts, progress func(api.PlaceProgress)) (string, er
 	case "have":
 		return what, nil
 	case "none":
-		return "", api.Errorf(api.CodeRuntimeUnavailable, "ssh %s: no directory for the runner is writable and can have programs%s; set XDG_CACHE_HOME there to a directory that is", host, what)
+		return "", api.Errorf(api.CodeRuntimeUnavailable, "ssh %s: no directory there is writable and allows programs to run%s; set XDG_CACHE_HOME there to one that does", host, what)
 	case "fail":
 		return "", api.Errorf(api.CodeRuntimeUnavailable, "ssh %s: the runner cannot be stored there: %s", host, lastLines(what))
 	}
@@ -251,6 +252,9 @@ func (p *program) upload(runner runners.Program, progress func(api.PlaceProgress
 	}
 }
 
+// runnerPatience is how long a check waits for the runner there.
+const runnerPatience = 3 * time.Second
+
 // Check connects to the machine and asks what it is.
 func (d *Driver) Check(ctx context.Context, t session.Target) api.RuntimeCheckResult {
 	r := api.RuntimeCheckResult{Runtime: t.Word, Kind: api.PlaceSSH, Enforced: []string{}}
@@ -275,10 +279,8 @@ func (d *Driver) check(ctx context.Context, t session.Target, r *api.RuntimeChec
 	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
 	defer stop()
 	r.OS, r.Arch = f.OS, f.Arch
-	if f.OS == "linux" {
-		r.Enforced = append(r.Enforced, "subreaper")
-	}
-	if _, err := runners.Find(f.OS, f.Arch); err != nil {
+	runner, err := runners.Find(f.OS, f.Arch)
+	if err != nil {
 		return err
 	}
 	asked := time.Now()
@@ -289,5 +291,20 @@ func (d *Driver) check(ctx context.Context, t session.Target, r *api.RuntimeChec
 		return unavailable(to.Destination, "the connection broke", err.Error())
 	}
 	r.LatencyMS = float64(time.Since(asked).Microseconds()) / 1000
+	// The runner knows what it can use there, if an earlier session has brought it. Without its answer, the
+	// machine is reachable nevertheless.
+	impatient := time.AfterFunc(runnerPatience, func() { _ = p.Close() })
+	defer impatient.Stop()
+	line := ""
+	if _, err = fmt.Fprintf(p, "%s\n%s\n", runner.FileName(), runner.SHA256); err == nil {
+		line, _ = p.line()
+	}
+	var there struct{ Enforced []string }
+	switch {
+	case json.Unmarshal([]byte(line), &there) == nil:
+		r.Enforced = there.Enforced
+	case f.OS == "linux": // every kernel on which the runner can start has it
+		r.Enforced = append(r.Enforced, "subreaper")
+	}
 	return nil
 }

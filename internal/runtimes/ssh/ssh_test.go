@@ -2,6 +2,7 @@ package ssh_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -312,6 +313,30 @@ func TestCheck(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(server.Home); len(entries) != 0 {
 		t.Errorf("check has made %v", entries)
+	}
+	if !slices.Equal(r.Enforced, []string{"subreaper"}) {
+		t.Errorf("before the first session: %v", r.Enforced)
+	}
+	// With the runner there, the check reports what the runner can use.
+	site := c.site(target(server))
+	path := testkit.Must(site.Install(t.Context(), func(api.PlaceProgress) {}))(t)
+	text, _ := output(t, site, "", path, "check")
+	var there struct{ Enforced []string }
+	if err := json.Unmarshal([]byte(text), &there); err != nil || len(there.Enforced) == 0 {
+		t.Fatalf("%q: %v", text, err)
+	}
+	if r := c.Check(t.Context(), target(server)); !r.Reachable || r.LatencyMS <= 0 || !slices.Equal(r.Enforced, there.Enforced) {
+		t.Errorf("%+v, want %v", r, there.Enforced)
+	}
+	// A runner that hangs says nothing about the machine.
+	if err := os.Remove(path); err != nil { // the last one may still run
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexec cat >/dev/null\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if r := c.Check(t.Context(), target(server)); !r.Reachable || !slices.Equal(r.Enforced, []string{"subreaper"}) {
+		t.Errorf("a runner that hangs: %+v", r)
 	}
 }
 

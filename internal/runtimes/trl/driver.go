@@ -1,5 +1,3 @@
-// Package trl is the driver for places on other daemons, which are reached over gRPC. The other daemon
-// starts the runner of a session, as a guest, and passes its bytes on.
 package trl
 
 import (
@@ -328,7 +326,7 @@ func (p *peer) explain(err error) error {
 	case !errors.As(err, &e):
 		return err
 	case e.Code == api.CodeMethodNotFound:
-		return api.Errorf(api.CodeRuntimeUnavailable, "daemon at %s: its version is older and cannot have sessions of other daemons; upgrade it", p.target.Address)
+		return api.Errorf(api.CodeRuntimeUnavailable, "daemon at %s: its version is too old to run sessions of other daemons; upgrade it", p.target.Address)
 	case e.Code == api.CodeRuntimeUnavailable, e.Code == api.CodeAuthFailed, e.Code == api.CodeForbidden:
 		p.drop()
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/runtimes/remote"
 	"github.com/trl-dev/trl/internal/session"
@@ -83,6 +84,9 @@ func (s *site) Start(ctx context.Context, spec session.Spec) (remote.Report, err
 	} else {
 		p.Runtime, p.Limits = s.rec.Runtime, spec.Params.Limits
 	}
+	if spec.Progress != nil && spec.Beside == nil { // beside another guest, no step is slow
+		defer passSteps(ctx, c, spec.SessionID, spec.Progress)()
+	}
 	guest, err := c.GuestStart(ctx, p)
 	if e := new(api.Error); p.Limits != nil && errors.As(err, &e) && e.Code == api.CodeInvalidParams && e.Details["field"] == "limits" {
 		p.Limits = nil // an older daemon, which does not know limits: the runner reports what it enforces itself
@@ -109,6 +113,34 @@ func (s *site) refused(err error) error {
 	return refused
 }
 
+// passSteps passes the slow steps of a guest's start on, until the function that it returns is called.
+func passSteps(ctx context.Context, c *client.Client, sessionID string, progress func(api.PlaceProgress)) (done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	events, err := c.EventSubscribe(ctx, api.EventSubscribeParams{Types: []string{api.EventSessionProgress}})
+	if err != nil { // the start fails too, or works without
+		cancel()
+		return func() {}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer events.Close()
+		for {
+			e, err := events.Recv()
+			if err != nil {
+				return
+			}
+			if e.SessionID == sessionID && e.Progress != nil {
+				progress(*e.Progress)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
 // Connect connects to the runner of a guest.
 func (s *site) Connect(ctx context.Context, sessionID string) (io.ReadWriteCloser, error) {
 	c, release, err := s.peer.client(ctx)
@@ -131,11 +163,11 @@ func (s *site) ended(err error) error {
 	}
 	switch e.Code {
 	case api.CodeSessionNotFound:
-		return &remote.GoneError{Cause: "the daemon at " + s.rec.Address + " does not have it any more"}
+		return &remote.GoneError{Cause: "the daemon at " + s.rec.Address + " no longer has it"}
 	case api.CodeSessionTerminated:
 		cause, _ := e.Details["cause"].(string)
 		if cause == "" {
-			cause = "it is gone"
+			cause = "it no longer exists"
 		}
 		if e.Details["by"] != nil {
 			return &remote.EndedError{Cause: cause}

@@ -94,7 +94,7 @@ func open(t *testing.T, to session.Target) error {
 
 func TestOlderDaemon(t *testing.T) {
 	err := open(t, other{map[string]string{"system.ping": pong}}.serve(t))
-	testkit.WantError(t, err, api.CodeRuntimeUnavailable, "its version is older and cannot have sessions of other daemons; upgrade it")
+	testkit.WantError(t, err, api.CodeRuntimeUnavailable, "its version is too old to run sessions of other daemons; upgrade it")
 }
 
 func TestItself(t *testing.T) {
@@ -137,7 +137,7 @@ func TestBadTargets(t *testing.T) {
 		{api.PlaceOptions{Address: "box:7331"}, "grpc://127.0.0.1:7331"},
 		{api.PlaceOptions{Address: "grpc://127.0.0.1:1"}, "refused"},
 		{api.PlaceOptions{Address: "grpc://127.0.0.1:1", TokenFile: "/nonexistent/token"}, "/nonexistent/token"},
-		{api.PlaceOptions{Address: "grpc://127.0.0.1:1", CAFile: "/nonexistent/ca"}, "certificates are for grpcs"},
+		{api.PlaceOptions{Address: "grpc://127.0.0.1:1", CAFile: "/nonexistent/ca"}, "certificates need grpcs"},
 	} {
 		if err := open(t, session.Target{Word: "trl", Kind: api.PlaceTRL, Options: c.o}); err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c.o, err)

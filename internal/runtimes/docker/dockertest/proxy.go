@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Proxy stands between clients and an engine. Connections through it can be cut.
+// Proxy stands between clients and an engine. Connections through it can be cut, or stay open when the
+// engine ends them.
 //
 // Goroutines: one that accepts, and two for each connection. The end of the test waits for them.
 type Proxy struct {
@@ -22,6 +23,7 @@ type Proxy struct {
 
 	mu       sync.Mutex
 	listener net.Listener      // guarded by mu; nil while connections are refused
+	lingers  bool              // guarded by mu
 	open     map[net.Conn]bool // guarded by mu
 }
 
@@ -71,6 +73,13 @@ func (p *Proxy) Refuse() {
 	}
 }
 
+// Linger keeps connections open that the engine ends, as an engine with gVisor does.
+func (p *Proxy) Linger() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lingers = true
+}
+
 // Cut closes all connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -90,6 +99,7 @@ func (p *Proxy) forward(client *net.UnixConn) {
 	engine := c.(*net.UnixConn)
 	defer engine.Close()
 	p.mu.Lock()
+	lingers := p.lingers
 	refused := p.listener == nil // it was accepted just before
 	if !refused {
 		p.open[client], p.open[engine] = true, true
@@ -102,7 +112,9 @@ func (p *Proxy) forward(client *net.UnixConn) {
 	for from, to := range map[*net.UnixConn]*net.UnixConn{client: engine, engine: client} {
 		both.Go(func() {
 			_, _ = io.Copy(to, from)
-			_ = to.CloseWrite()
+			if to != client || !lingers {
+				_ = to.CloseWrite()
+			}
 		})
 	}
 	both.Wait()

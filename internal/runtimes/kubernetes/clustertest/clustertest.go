@@ -149,6 +149,7 @@ type Cluster struct {
 
 	dir       string
 	apiserver *component
+	kubelet   *component
 	others    []*component
 }
 
@@ -223,6 +224,9 @@ func start() (*Cluster, error) {
 }
 
 func (c *Cluster) stop() {
+	if c.kubelet != nil {
+		c.kubelet.kill()
+	}
 	for i := len(c.others) - 1; i >= 0; i-- {
 		c.others[i].kill()
 	}
@@ -253,9 +257,12 @@ func (c *Cluster) start() error {
 		if err := k.start(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if name == "apiserver" {
+		switch name {
+		case "apiserver":
 			c.apiserver = k
-		} else {
+		case "kubelet":
+			c.kubelet = k
+		default:
 			c.others = append(c.others, k)
 		}
 		return nil
@@ -294,7 +301,7 @@ func (c *Cluster) start() error {
 	if err != nil {
 		return err
 	}
-	if err := c.await("the node", "/api/v1/nodes/node1", "KubeletReady"); err != nil {
+	if err := c.await("the node", nodePath, "KubeletReady"); err != nil {
 		return err
 	}
 	return c.await("the service account", "/api/v1/namespaces/default/serviceaccounts/default", `"name"`)

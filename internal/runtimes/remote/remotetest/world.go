@@ -1,5 +1,3 @@
-// Package remotetest has a driver for tests alone. Its places are directories of this machine, its
-// programs are local processes, and its network can be slow, break connections and be down.
 package remotetest
 
 import (
@@ -57,7 +55,7 @@ func New(t testing.TB, dir string) *World {
 }
 
 // ErrNetwork is the error of everything that needs the network while Lose has taken it away.
-var ErrNetwork = errors.New("remotetest: the network is gone")
+var ErrNetwork = errors.New("remotetest: the network is cut")
 
 // Cut breaks all connections. New ones can be made. It returns how many it broke.
 func (w *World) Cut() int {
