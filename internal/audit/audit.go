@@ -167,7 +167,7 @@ func (l *Log) Ready() error {
 }
 
 func refusal(why error) error {
-	e := api.Errorf(api.CodeResourcePressure, "audit log: cannot be written, and the setting audit is require: %s", why)
+	e := api.Errorf(api.CodeResourcePressure, "audit log: cannot be written, so the call is refused (audit is require): %s", why)
 	e.Details = map[string]any{"reason": "audit"}
 	return e
 }

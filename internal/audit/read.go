@@ -255,7 +255,7 @@ func check(line []byte) (api.AuditRecord, error) {
 		return r, errors.New("is not a record")
 	}
 	if digest(body) != string(line[at+len(hashField):len(line)-len(hashEnd)]) {
-		return r, errors.New("was changed: its hash is another one")
+		return r, errors.New("was changed: its hash does not match")
 	}
 	return r, nil
 }

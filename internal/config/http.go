@@ -27,10 +27,10 @@ func (c *Config) checkHTTP() error {
 		if c.TLSCert == "" {
 			given, missing = missing, given
 		}
-		return fmt.Errorf("%s: is missing; %s is set (%s)", missing, given, c.Origin(given))
+		return fmt.Errorf("%s: is required, because %s is set (%s)", missing, given, c.Origin(given))
 	}
 	if c.GRPCClientCA != "" && c.TLSCert == "" {
-		return fmt.Errorf("tls_cert: is missing; grpc_client_ca is set (%s)", c.Origin("grpc_client_ca"))
+		return fmt.Errorf("tls_cert: is required, because grpc_client_ca is set (%s)", c.Origin("grpc_client_ca"))
 	}
 	for _, host := range Words(c.HTTPHosts) {
 		if !validHost(host) {

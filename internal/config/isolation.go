@@ -93,7 +93,7 @@ func (c Config) isolationEntries() (list []Entry) {
 		}
 		for _, field := range isolationKeys() {
 			if value, ok := values[field]; ok {
-				list = append(list, Entry{Key: key + "." + field, Value: value, Origin: c.origins[key], Doc: "part of the profile of isolation"})
+				list = append(list, Entry{Key: key + "." + field, Value: value, Origin: c.origins[key], Doc: "part of the isolation profile"})
 			}
 		}
 	}

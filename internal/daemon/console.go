@@ -18,7 +18,10 @@ type console struct{ d *daemon }
 func (d *daemon) openLogins() (err error) {
 	d.logins, err = login.Open(login.Config{
 		Path: filepath.Join(d.state.Path(), "web.json"), Logger: d.log,
-		Vouches: func(digest string) bool { return d.tokens != nil && d.tokens.Holds(digest) },
+		Vouches: func(digest string) bool {
+			tokens := d.tokens.Load()
+			return tokens == nil || tokens.Holds(digest) // without tokens nothing is served that a share could reach
+		},
 	})
 	return err
 }
@@ -51,9 +54,22 @@ func (c console) base(ctx context.Context) (string, error) {
 	return c.d.browserURL(r.URL), err
 }
 
-// Share turns HTTP on if it is off, and makes a code for viewers.
+// shareBase is base for a caller on the socket or on stdio. Other callers cannot turn HTTP on.
+func (c console) shareBase(ctx context.Context) (string, error) {
+	by := api.CallerOf(ctx)
+	if by == nil || by.Transport == "socket" || by.Transport == "stdio" {
+		return c.base(ctx)
+	}
+	f := c.d.httpNow()
+	if f == nil {
+		return "", api.Errorf(api.CodeConflict, "share: HTTP is off, and only a caller on the daemon's socket or on stdio can turn it on")
+	}
+	return c.d.browserURL(f.url()), nil
+}
+
+// Share makes a code for viewers.
 func (c console) Share(ctx context.Context, p api.WebShareParams) (api.WebShareResult, error) {
-	base, err := c.base(ctx)
+	base, err := c.shareBase(ctx)
 	if err != nil {
 		return api.WebShareResult{}, err
 	}
@@ -67,9 +83,12 @@ func (c console) Share(ctx context.Context, p api.WebShareParams) (api.WebShareR
 	if p.DialogueID != "" {
 		to = "/d/" + p.DialogueID
 	}
-	share, code, err := c.d.logins.Share(login.Only{SessionID: p.SessionID, DialogueID: p.DialogueID}, viewers, valid)
-	if errors.Is(err, login.ErrShares) {
+	share, code, err := c.d.logins.Share(login.Sharing{Only: login.Only{SessionID: p.SessionID, DialogueID: p.DialogueID}, Viewers: viewers, Valid: valid, By: api.CallerOf(ctx)})
+	switch {
+	case errors.Is(err, login.ErrShares):
 		err = api.Errorf(api.CodeResourcePressure, "share: %s", err)
+	case errors.Is(err, login.ErrOver):
+		err = api.Errorf(api.CodeForbidden, "share: %s", err)
 	}
 	return api.WebShareResult{WebShare: share, URL: base + "/#/login/" + code + "?to=" + to}, err
 }

@@ -13,10 +13,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -75,8 +75,11 @@ type daemon struct {
 	replace    chan replacement
 	manager    string // the socket of the service manager to which the daemon reports, see notify; "" for none
 
-	listener *server.Listener // nil without a socket
-	tokens   *server.Tokens   // nil before the first front
+	memory memory
+	quiet  quiet // returns memory
+
+	listener *server.Listener              // nil without a socket
+	tokens   atomic.Pointer[server.Tokens] // nil before the first front
 	logins   *login.Store
 	audit    *audit.Log    // nil if it is off
 	hook     *hook.Hook    // nil if none is configured
@@ -121,6 +124,7 @@ var ErrRunning = server.ErrRunning
 // or SIGINT makes it skip the grace time. Nothing else in this process may start children.
 func Run(ctx context.Context, c config.Config, o Options) error {
 	d := &daemon{config: c, o: o, recent: logring.New(), replace: make(chan replacement, 1), ends: make(chan ending, 1), chosen: map[string]string{}}
+	d.quiet.then = d.memory.giveBackWaste
 	d.log = slog.New(d.recent.Handler(o.Logger.Handler()))
 	d.executable, _ = os.Executable()
 	d.manager = os.Getenv(notifyVariable)
@@ -361,6 +365,7 @@ func (d *daemon) newServer() {
 	c := server.Config{
 		Service:         d.service,
 		Hold:            d.registry.Hold,
+		Answered:        d.quiet.note,
 		Logger:          d.log,
 		MaxRequestBytes: int(d.config.MaxRequestBytes),
 		MaxConnections:  int(d.config.MaxConnections),
@@ -399,8 +404,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	d.frontsMu.Unlock()
 	d.log.Info("daemon started", about...)
 	d.tellReady("ready\n")
-	debug.FreeOSMemory() // memory that only the start needed
-	process.TrimProgram()
+	d.memory.giveBack() // what only the start needed
 	notify(d.manager, "READY=1")
 
 	var end ending

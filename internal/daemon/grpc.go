@@ -23,7 +23,7 @@ type grpcServer struct{ *server.GRPC }
 func (grpcServer) Stop() {}
 
 func (d *daemon) serveGRPC(f *front, _ api.Service) (frontServer, error) {
-	c := server.GRPCConfig{Tokens: d.tokens, MaxConnections: int(d.config.MaxHTTPConnections)}
+	c := server.GRPCConfig{Tokens: d.tokens.Load(), MaxConnections: int(d.config.MaxHTTPConnections)}
 	if f.secure {
 		var err error
 		c.TLS, err = server.NewTLS(d.config.TLSCert, d.config.TLSKey, d.log)

@@ -33,13 +33,16 @@ type httpServer struct {
 func (s httpServer) Stop() { s.stop() }
 
 // openTokens reads the tokens, or makes the first one: HTTP and gRPC need a token.
-func (d *daemon) openTokens() (err error) {
-	if d.tokens != nil {
+func (d *daemon) openTokens() error {
+	if d.tokens.Load() != nil {
 		return nil
 	}
 	c := server.TokensConfig{Token: os.Getenv(config.EnvAuthToken), File: d.tokenFile(), Logger: d.log}
 	_, c.Make = d.config.TokenPath()
-	d.tokens, err = server.NewTokens(c)
+	tokens, err := server.NewTokens(c)
+	if err == nil {
+		d.tokens.Store(tokens)
+	}
 	return err
 }
 
@@ -54,7 +57,7 @@ func (d *daemon) tokenFile() string {
 
 func (d *daemon) serveHTTP(f *front, svc api.Service) (frontServer, error) {
 	c := server.HTTPConfig{
-		Tokens: d.tokens, Logins: d.logins, Hosts: config.Words(d.config.HTTPHosts), Origins: config.Words(d.config.HTTPOrigins),
+		Tokens: d.tokens.Load(), Logins: d.logins, Hosts: config.Words(d.config.HTTPHosts), Origins: config.Words(d.config.HTTPOrigins),
 		MaxConnections: int(d.config.MaxHTTPConnections),
 	}
 	if f.secure {

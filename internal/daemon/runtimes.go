@@ -52,7 +52,7 @@ func (d *daemon) openRuntimes() error {
 	return nil
 }
 
-// closeRuntimes ends what the runtimes of other places keep open. The sessions there stay.
+// closeRuntimes closes the connections of the runtimes for other places. The sessions there stay.
 func (d *daemon) closeRuntimes() {
 	for _, rt := range d.remotes {
 		rt.Close()

@@ -41,7 +41,7 @@ func (d *daemon) turnHTTPOn(address string) error {
 		if address == "" || fits(f.listener.Addr(), address) {
 			return nil
 		}
-		return api.Errorf(api.CodeConflict, "http: is on at %s; turn it off first", f.url())
+		return api.Errorf(api.CodeConflict, "http: is already on at %s; turn it off first", f.url())
 	}
 	release, err := d.registry.Hold() // a daemon that others can call does not exit on its own
 	if err != nil {

@@ -50,7 +50,7 @@ func TestSwitchHTTP(t *testing.T) {
 			t.Errorf("%+v, %v", info.HTTP, err)
 		}
 		_, err := d.SystemHTTP(t.Context(), api.SystemHTTPParams{On: &on, Address: "127.0.0.1:1"})
-		if !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "is on at "+got.URL+"; turn it off first") {
+		if !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "is already on at "+got.URL+"; turn it off first") {
 			t.Errorf("another address: %v", err)
 		}
 		token, err := client.Token(got.URL, got.TokenFile)

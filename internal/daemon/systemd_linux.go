@@ -38,7 +38,7 @@ func fromManager() (in inherited, err error) {
 		case domain == unix.AF_UNIX && in.socket.Socket == 0:
 			in.socket.Socket = fd
 		default:
-			return in, fmt.Errorf("LISTEN_FDS: descriptor %d: one unix socket is understood, nothing else", fd)
+			return in, fmt.Errorf("LISTEN_FDS: descriptor %d: must be a unix socket, and the only one", fd)
 		}
 	}
 	return in, nil

@@ -72,7 +72,7 @@ func (d *daemon) upgrade(ctx context.Context, binary string) (api.SystemUpgradeR
 	select {
 	case d.replace <- replacement{binary}:
 	default:
-		return api.SystemUpgradeResult{}, api.Errorf(api.CodeConflict, "daemon: is being replaced already")
+		return api.SystemUpgradeResult{}, api.Errorf(api.CodeConflict, "daemon: is already being replaced")
 	}
 	return api.SystemUpgradeResult{PID: os.Getpid(), Binary: binary, From: version.Version, To: next.Version}, nil
 }
@@ -119,7 +119,7 @@ func (d *daemon) try(ctx context.Context, binary string) (Program, error) {
 		return Program{}, fmt.Errorf("does not look like trl: it printed %.200q", text)
 	}
 	if next.Protocol < link.Protocol || next.Protocol > link.Protocol+1 {
-		return Program{}, fmt.Errorf("version %s speaks protocol %d to runners, those that live speak %d", next.Version, next.Protocol, link.Protocol)
+		return Program{}, fmt.Errorf("version %s speaks protocol %d to runners, but the live runners speak %d", next.Version, next.Protocol, link.Protocol)
 	}
 	return next, nil
 }
@@ -217,7 +217,7 @@ func (d *daemon) become(r replacement) error {
 	signal.Ignore(syscall.SIGUSR2) // or a second one would kill the new program before it can handle it
 	for _, binary := range []string{r.binary, selfPath} {
 		err = unix.Exec(binary, d.args(), env)
-		d.log.Error("cannot become the new program", "binary", binary, "error", err)
+		d.log.Error("cannot execute the new program", "binary", binary, "error", err)
 	}
 	return err
 }

@@ -25,6 +25,9 @@ import (
 // shell may take to start.
 const checkTimeout = 15 * time.Second
 
+// trialLifetime ends the session of a check whose doctor was killed.
+const trialLifetime = 4 * checkTimeout
+
 // Files are the files and directories of a daemon.
 type Files struct {
 	Socket     string // empty for none
@@ -132,7 +135,7 @@ func checkDir(path string) error {
 			parent = filepath.Dir(parent)
 		}
 		if err := unix.Access(parent, unix.W_OK|unix.X_OK); err != nil {
-			return fmt.Errorf("%s: cannot be made below %s: %w", path, parent, err)
+			return fmt.Errorf("%s: cannot be created in %s: %w", path, parent, err)
 		}
 		return nil
 	}
@@ -279,7 +282,8 @@ func tryShell(ctx context.Context, s api.Service, shell Shell) (about string, de
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	began := time.Now()
-	info, err := s.SessionCreate(ctx, api.SessionCreateParams{Runtime: string(api.PlaceHost), Shell: shell.Name, WorkingDir: "/"})
+	lifetime := trialLifetime.Seconds()
+	info, err := s.SessionCreate(ctx, api.SessionCreateParams{Runtime: string(api.PlaceHost), Shell: shell.Name, WorkingDir: "/", LifetimeS: &lifetime})
 	if err != nil {
 		return "", details, err
 	}
@@ -294,7 +298,7 @@ func tryShell(ctx context.Context, s api.Service, shell Shell) (about string, de
 		return "", details, err
 	}
 	if r.Stdout != "out\n" || r.Stderr != "err\n" || r.ExitCode != 1 {
-		return "", details, fmt.Errorf("%s: a command answered stdout %q, stderr %q, exit %d", shell.Path, r.Stdout, r.Stderr, r.ExitCode)
+		return "", details, fmt.Errorf("%s: a test command returned stdout %q, stderr %q, exit %d", shell.Path, r.Stdout, r.Stderr, r.ExitCode)
 	}
 	version := shell.Version(func(argv []string) string {
 		r, err := s.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Argv: argv, TimeoutS: new(3.0)})

@@ -18,13 +18,13 @@ func (f *Findings) platform(enforcement string, info api.SystemInfoResult) {
 	switch enforcement {
 	case "":
 	case "scan":
-		f.Add(section, "enforced by", api.VerdictNote, "scan: descendants are looked for; one that hides well may be missed")
+		f.Add(section, "enforced by", api.VerdictNote, "scan: TRL searches the process table for descendants, and may miss a process that detached itself")
 	default:
 		f.Add(section, "enforced by", api.VerdictOK, enforcement)
 	}
 	var is int32 // reading the flag shows whether the kernel has it; the daemon has set it
 	err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0, 0, 0)
-	f.Check(section, "subreaper", "what a session starts cannot leave it", err)
+	f.Check(section, "subreaper", "the runner stays the ancestor of every process of its session", err)
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err != nil {
 		f.Add(section, "pidfd", api.VerdictNote, "not available: "+err.Error())
 	} else {

@@ -53,7 +53,7 @@ type Config struct {
 	Path   string           // of the file
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil discards
-	// Vouches reports whether the token with this digest is still valid. Nil: no token is.
+	// Vouches reports whether the token with this digest, or whose digest begins so, is still valid. Nil: no token is.
 	Vouches func(digest string) bool
 }
 
@@ -89,7 +89,7 @@ type entry struct {
 	api.WebLogin
 	Cookie string `json:"cookie_sha256"`
 	Key    string `json:"key_sha256"`
-	// Token is the digest of the token that was exchanged for the login; empty for a code.
+	// Token is the digest of the token that was exchanged for the login, or that of its share; empty for a code.
 	Token string `json:"token_sha256,omitempty"`
 
 	// Only is what the login may see, if it is one of a share.
@@ -105,7 +105,7 @@ type Login struct {
 	ShareID   string // the share that it is of; empty for none
 	Scope     string
 	ExpiresAt time.Time
-	// Token is the digest of the token that was exchanged for the login; empty for a code.
+	// Token is the digest of the token that was exchanged for the login, or that of its share; empty for a code.
 	Token string
 	// Only is what the login may see; nil for everything.
 	Only *Only
@@ -243,7 +243,7 @@ func (e *entry) login() Login {
 	return Login{ID: e.LoginID, ShareID: e.ShareID, Scope: e.Scope, ExpiresAt: e.ExpiresAt, Token: e.Token, Only: e.Only, Context: e.ctx}
 }
 
-// clean makes the name of a browser fit for a list: it is what a stranger sent.
+// clean makes the name of a browser fit for a list, because a browser can send any text.
 func clean(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < 0x20 || r > 0x7e {
@@ -258,9 +258,13 @@ func clean(name string) string {
 func (s *Store) sweepLocked(now time.Time) {
 	s.sweepSharesLocked(now)
 	s.endLocked(func(e *entry) bool {
-		return !now.Before(e.ExpiresAt) || now.Sub(e.LastUsedAt) >= Idle ||
-			e.Token != "" && (s.cfg.Vouches == nil || !s.cfg.Vouches(e.Token))
+		return !now.Before(e.ExpiresAt) || now.Sub(e.LastUsedAt) >= Idle || !s.vouches(e.Token)
 	})
+}
+
+// vouches reports whether a token is still valid, or there is none.
+func (s *Store) vouches(token string) bool {
+	return token == "" || s.cfg.Vouches != nil && s.cfg.Vouches(token)
 }
 
 // endLocked ends the logins for which over is true, and returns their ids.

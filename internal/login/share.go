@@ -31,6 +31,8 @@ type Only struct {
 type share struct {
 	api.WebShare
 	Code string `json:"code_sha256"`
+	// Token is the digest of the token of the caller that made the share, or its beginning; empty for none.
+	Token string `json:"token_sha256,omitempty"`
 }
 
 // stored is the content of the file.
@@ -84,21 +86,36 @@ func (s *Store) sweepAt(at time.Time) {
 	})
 }
 
+// Sharing says what a new share shows, to whom, and for how long.
+type Sharing struct {
+	Only    Only
+	Viewers int           // how many browsers may be logged in at once
+	Valid   time.Duration // until it expires
+	// By is the caller that makes the share; nil for the daemon's own user. If the caller has a token,
+	// or a login for which a token was exchanged, the share ends when that token is removed. It does
+	// not end when the caller logs out.
+	By *api.Caller
+}
+
 // Share makes a code with which several browsers can watch one thing.
-func (s *Store) Share(only Only, viewers int, valid time.Duration) (api.WebShare, string, error) {
+func (s *Store) Share(n Sharing) (api.WebShare, string, error) {
 	text, d := secret(16)
 	_, id := secret(16)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.cfg.Now()
 	s.sweepLocked(now)
+	token, err := s.tokenLocked(n.By)
+	if err != nil {
+		return api.WebShare{}, "", err
+	}
 	if len(s.shares) >= MaxShares {
 		return api.WebShare{}, "", ErrShares
 	}
 	h := &share{WebShare: api.WebShare{
-		ShareID: "h-" + id.String()[:10], SessionID: only.SessionID, DialogueID: only.DialogueID, Viewers: viewers,
-		CreatedAt: now.UTC().Truncate(time.Second), ExpiresAt: now.Add(valid).UTC(),
-	}, Code: d.String()}
+		ShareID: "h-" + id.String()[:10], SessionID: n.Only.SessionID, DialogueID: n.Only.DialogueID, Viewers: n.Viewers,
+		CreatedAt: now.UTC().Truncate(time.Second), ExpiresAt: now.Add(n.Valid).UTC(),
+	}, Code: d.String(), Token: token}
 	s.shares = append(s.shares, h)
 	if err := s.saveLocked(); err != nil {
 		s.shares = s.shares[:len(s.shares)-1]
@@ -108,12 +125,34 @@ func (s *Store) Share(only Only, viewers int, valid time.Duration) (api.WebShare
 	return h.WebShare, text, nil
 }
 
+// tokenLocked returns the digest of the token with which a caller calls, or its beginning; empty for
+// none. The login of a share cannot make another one.
+func (s *Store) tokenLocked(by *api.Caller) (string, error) {
+	if by == nil {
+		return "", nil
+	}
+	if by.LoginID == "" {
+		return by.Token, nil
+	}
+	for _, e := range s.logins {
+		if e.LoginID == by.LoginID && e.ShareID == "" {
+			return e.Token, nil
+		}
+	}
+	return "", ErrOver
+}
+
+// validLocked reports whether a share has not ended yet.
+func (s *Store) validLocked(h *share, now time.Time) bool {
+	return now.Before(h.ExpiresAt) && s.vouches(h.Token)
+}
+
 // shareLocked returns the share with this code, nil for none.
 func (s *Store) shareLocked(d digest, now time.Time) *share {
 	var found *share
 	text := []byte(d.String())
 	for _, h := range s.shares { // all of them, so that the time says nothing
-		if subtle.ConstantTimeCompare(text, []byte(h.Code)) == 1 && now.Before(h.ExpiresAt) {
+		if subtle.ConstantTimeCompare(text, []byte(h.Code)) == 1 && s.validLocked(h, now) {
 			found = h
 		}
 	}
@@ -141,7 +180,7 @@ func (s *Store) joinLocked(h *share, by Browser, now time.Time) (Granted, error)
 	if viewers >= h.Viewers {
 		return Granted{}, ErrViewers
 	}
-	return s.grantLocked(string(api.AccessRead), "", h, by, now)
+	return s.grantLocked(string(api.AccessRead), h.Token, h, by, now)
 }
 
 // Joins reports whether a code is that of a share which the login needs not join: the login may see
@@ -166,9 +205,17 @@ func (s *Store) Shares() []api.WebShare {
 	return list
 }
 
-// sweepSharesLocked ends the shares that have expired, and the logins of shares that have ended.
+// HasShare reports whether a share is valid.
+func (s *Store) HasShare(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.findShareLocked(id)
+	return h != nil && s.validLocked(h, s.cfg.Now())
+}
+
+// sweepSharesLocked ends the shares that are no longer valid, and the logins of shares that have ended.
 func (s *Store) sweepSharesLocked(now time.Time) {
-	s.endSharesLocked(func(h *share) bool { return !now.Before(h.ExpiresAt) })
+	s.endSharesLocked(func(h *share) bool { return !s.validLocked(h, now) })
 	s.endLocked(func(e *entry) bool { return e.ShareID != "" && s.findShareLocked(e.ShareID) == nil })
 }
 

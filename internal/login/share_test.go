@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/login"
 )
 
 func TestShareHasViewers(t *testing.T) {
 	s, c, config := open(t)
-	share, code, err := s.Share(login.Only{SessionID: "s-1"}, 2, time.Hour)
+	share, code, err := s.Share(login.Sharing{Only: login.Only{SessionID: "s-1"}, Viewers: 2, Valid: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestShareHasViewers(t *testing.T) {
 	}
 
 	// So does its time.
-	_, code, _ = s.Share(login.Only{DialogueID: "d-1"}, 1, time.Hour)
+	_, code, _ = s.Share(login.Sharing{Only: login.Only{DialogueID: "d-1"}, Viewers: 1, Valid: time.Hour})
 	g, err := s.Redeem(code, someone)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func TestShareEndsByItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, code, err := s.Share(login.Only{SessionID: "s-1"}, 1, 200*time.Millisecond)
+	_, code, err := s.Share(login.Sharing{Only: login.Only{SessionID: "s-1"}, Viewers: 1, Valid: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestSharesAreBounded(t *testing.T) {
 	s, _, _ := open(t)
 	full := grant(t, s)
 	for range login.MaxShares {
-		_, code, err := s.Share(login.Only{SessionID: "s-1"}, 2, time.Hour)
+		_, code, err := s.Share(login.Sharing{Only: login.Only{SessionID: "s-1"}, Viewers: 2, Valid: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func TestSharesAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := s.Share(login.Only{SessionID: "s-1"}, 1, time.Hour); !errors.Is(err, login.ErrShares) {
+	if _, _, err := s.Share(login.Sharing{Only: login.Only{SessionID: "s-1"}, Viewers: 1, Valid: time.Hour}); !errors.Is(err, login.ErrShares) {
 		t.Errorf("one more: %v", err)
 	}
 	if _, err := s.Check(full.Cookie, full.Key); err != nil {
@@ -131,7 +132,7 @@ func TestSharesAreBounded(t *testing.T) {
 // TestFileCannotWidenAShare: a login of a share without its limits is no login.
 func TestFileCannotWidenAShare(t *testing.T) {
 	s, _, config := open(t)
-	_, code, _ := s.Share(login.Only{SessionID: "s-1"}, 1, time.Hour)
+	_, code, _ := s.Share(login.Sharing{Only: login.Only{SessionID: "s-1"}, Viewers: 1, Valid: time.Hour})
 	g, err := s.Redeem(code, someone)
 	if err != nil {
 		t.Fatal(err)
@@ -155,5 +156,57 @@ func TestFileCannotWidenAShare(t *testing.T) {
 	}
 	if s, err := login.Open(config); err != nil || s.Shares() == nil {
 		t.Error(err)
+	}
+}
+
+// TestShareEndsWithItsToken: a share ends with the token of its maker, and stays when its maker logs out.
+func TestShareEndsWithItsToken(t *testing.T) {
+	s, _, config := open(t)
+	maker, err := s.Exchange("full", "good", someone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := []string{}
+	for _, by := range []*api.Caller{{LoginID: maker.ID}, {Token: "good"}} {
+		_, code, err := s.Share(login.Sharing{Only: login.Only{SessionID: "s-1"}, Viewers: 2, Valid: time.Hour, By: by})
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes = append(codes, code)
+	}
+	_, own, err := s.Share(login.Sharing{Only: login.Only{SessionID: "s-1"}, Viewers: 2, Valid: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Revoke(maker.ID); err != nil {
+		t.Fatal(err)
+	}
+	viewer, err := s.Redeem(codes[0], someone)
+	if err != nil {
+		t.Fatalf("after its maker has logged out: %v", err)
+	}
+	for _, id := range []string{maker.ID, viewer.ID, "w-none"} { // a login that is over, that of a viewer, none
+		if _, _, err := s.Share(login.Sharing{Only: login.Only{SessionID: "s-1"}, Viewers: 1, Valid: time.Hour, By: &api.Caller{LoginID: id}}); !errors.Is(err, login.ErrOver) {
+			t.Errorf("a share by %s: %v", id, err)
+		}
+	}
+
+	config.Vouches = func(string) bool { return false }
+	if s, err = login.Open(config); err != nil {
+		t.Fatal(err)
+	}
+	if s.HasShare(viewer.ShareID) {
+		t.Error("the share has not ended with its token")
+	}
+	for _, code := range codes {
+		if _, err := s.Redeem(code, someone); !errors.Is(err, login.ErrCode) {
+			t.Errorf("the code of a share whose token is removed: %v", err)
+		}
+	}
+	if _, err := s.Check(viewer.Cookie, viewer.Key); !errors.Is(err, login.ErrOver) {
+		t.Errorf("a viewer of it: %v", err)
+	}
+	if _, err := s.Redeem(own, someone); err != nil || len(s.Shares()) != 1 {
+		t.Errorf("the share of the daemon's own user: %v, %v", err, s.Shares())
 	}
 }

@@ -21,7 +21,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
 	"github.com/trl-dev/trl/api"
@@ -104,7 +103,7 @@ func (s *Server) NewGRPC(cfg GRPCConfig) *GRPC {
 	g.grpc = grpc.NewServer(options...)
 	rpc.RegisterTRLServer(g.grpc, g)
 	g.offerHealth()
-	reflection.Register(g.grpc)
+	g.offerReflection()
 	s.mu.Lock()
 	s.grpcs = append(s.grpcs, g)
 	s.mu.Unlock()
@@ -162,7 +161,7 @@ func (g *GRPC) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error
 		defer g.cfg.Tokens.while(token, scope, func() { c.cancel(errTokenOver) })()
 	}
 	frames.stalled = time.AfterFunc(frames.timeout, func() {
-		c.cancel(fmt.Errorf("the peer took nothing for %s", frames.timeout))
+		c.cancel(fmt.Errorf("the peer read nothing for %s", frames.timeout))
 		c.writer.Close() // its peer no longer reads
 	})
 	frames.stalled.Stop()

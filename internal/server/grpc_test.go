@@ -102,7 +102,7 @@ func (d *door) dial() *grpc.ClientConn {
 	return cc
 }
 
-// phone is one call.
+// phone is one gRPC call.
 type phone struct {
 	grpc.BidiStreamingClient[rpc.Frame, rpc.Frame]
 	t      testing.TB
@@ -400,7 +400,7 @@ func TestGRPCNeverReads(t *testing.T) {
 	}
 	for {
 		if _, err := p.Recv(); err != nil {
-			if s := status.Convert(err); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "the peer took nothing for 200ms") {
+			if s := status.Convert(err); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "the peer read nothing for 200ms") {
 				t.Errorf("%v", err)
 			}
 			break

@@ -141,7 +141,7 @@ func (x *exchange) readBody() (params json.RawMessage, taken int64, ok bool) {
 			}
 			return buf, taken, true
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return refuse(http.StatusRequestTimeout, api.Errorf(api.CodeInvalidParams, "request: nothing came of its body for %s", x.http.cfg.BodyTimeout))
+			return refuse(http.StatusRequestTimeout, api.Errorf(api.CodeInvalidParams, "request: no part of its body arrived for %s", x.http.cfg.BodyTimeout))
 		case err != nil:
 			return refuse(http.StatusBadRequest, api.Errorf(api.CodeInvalidParams, "request: body: %s", err))
 		}

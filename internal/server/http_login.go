@@ -30,7 +30,7 @@ const (
 var errLoginOver = api.Errorf(api.CodeAuthFailed, "login: is over; `trl open` makes a new one")
 
 // errShareOver ends the connections of viewers whose share was revoked or has expired.
-var errShareOver = api.Errorf(api.CodeForbidden, "share: was revoked, or has expired; its viewers need a new link")
+var errShareOver = api.Errorf(api.CodeForbidden, "share: was revoked, has expired, or was made with a token that was removed; its viewers need a new link")
 
 // ownOrigin returns the origin of the pages that this daemon serves to the caller.
 func (x *exchange) ownOrigin() string {
@@ -59,7 +59,7 @@ func (x *exchange) needOwnPage() bool {
 		return true
 	}
 	x.complain("request with a login, but not of the console's page, refused")
-	x.refuse(http.StatusForbidden, api.Errorf(api.CodeForbidden, "login: counts only for requests of the console's own page, whose origin is %s", shortened(x.ownOrigin())))
+	x.refuse(http.StatusForbidden, api.Errorf(api.CodeForbidden, "login: is accepted only from the console's own page, whose origin is %s", shortened(x.ownOrigin())))
 	return false
 }
 
@@ -252,7 +252,7 @@ func (x *exchange) ticket() {
 	u, err := url.Parse(p.Path)
 	if err == nil {
 		if e, ok := x.http.find(u.Path); !ok || e.allow != get || e.need != ScopeRead || !strings.HasPrefix(u.Path, "/v1/") {
-			err = errors.New("is nothing to download")
+			err = errors.New("is not a path for downloads")
 		}
 	}
 	if err != nil {
@@ -266,7 +266,7 @@ func (x *exchange) ticket() {
 // download answers GET /web/get/TICKET. What a program wrote is never shown in our origin, only saved.
 func (x *exchange) download(ticket string) {
 	if site := x.r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
-		x.refuse(http.StatusForbidden, api.Errorf(api.CodeForbidden, "download: counts only for links of the console's own page"))
+		x.refuse(http.StatusForbidden, api.Errorf(api.CodeForbidden, "download: is accepted only from a link on the console's own page"))
 		return
 	}
 	for _, c := range x.r.CookiesNamed(x.cookieName()) {
@@ -298,11 +298,13 @@ func (x *exchange) adopt(l login.Login) {
 
 // endWith ends the connection of this request if the login ends before the request.
 func (x *exchange) endWith(l login.Login) {
-	why := errLoginOver
-	if l.ShareID != "" {
-		why = errShareOver
+	over := func() {
+		why := errLoginOver
+		if l.ShareID != "" && !x.http.cfg.Logins.HasShare(l.ShareID) {
+			why = errShareOver // and not the login of this viewer alone
+		}
+		x.conn.cancel(why)
 	}
-	over := func() { x.conn.cancel(why) }
 	x.stops = append(x.stops, context.AfterFunc(l.Context, over))
 	if l.Token != "" {
 		x.stops = append(x.stops, x.http.cfg.Tokens.whileDigest(l.Token, Scope(l.Scope), over))

@@ -92,7 +92,7 @@ func (x *exchange) servePage() {
 	x.answer("text/html; charset=utf-8", body)
 }
 
-// guardPage sets the headers that keep other sites away from what is sent.
+// guardPage sets the headers that keep other sites from embedding or reading the answer.
 func (x *exchange) guardPage(policy string) {
 	header := x.w.Header()
 	header.Set("Content-Security-Policy", policy)

@@ -31,7 +31,7 @@ func (x *exchange) resume(m api.Method, params json.RawMessage) (json.RawMessage
 	}
 	fields := map[string]json.RawMessage{}
 	if len(params) > 0 {
-		// What is wrong can be seen only before the parameters are changed.
+		// Wrong parameters can be recognised only before the parameters are changed.
 		if err := m.Check(params); err != nil || json.Unmarshal(params, &fields) != nil {
 			return params, nil, nil // the method reports the fault
 		}
@@ -81,7 +81,7 @@ func (x *exchange) first(ctx context.Context, s api.Stream, r *resumption) (ev *
 	case err != nil:
 		return nil, false, explain(err, x.conn.ctx, x.shuttingDown())
 	case known.last >= 0 && r.seq > known.last:
-		return nil, false, api.Errorf(api.CodeInvalidParams, "header %s: %d is of the future; %s is at %d", lastEventID, r.seq, known.name, known.last)
+		return nil, false, api.Errorf(api.CodeInvalidParams, "header %s: %d is beyond the end; %s is at %d", lastEventID, r.seq, known.name, known.last)
 	case !known.over:
 		return nil, false, nil
 	}

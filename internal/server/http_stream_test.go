@@ -155,7 +155,7 @@ func TestHTTPStreamResumed(t *testing.T) {
 		w.refused(400, api.CodeInvalidParams, "GET", "/v1/exec/x-9/stream", "", "Accept", sse, "Last-Event-ID", id)
 		w.refused(400, api.CodeInvalidParams, "GET", "/v1/events", "", "Accept", sse, "Last-Event-ID", id)
 	}
-	if _, e := w.refused(400, api.CodeInvalidParams, "GET", "/v1/exec/x-8/stream", "", "Last-Event-ID", "2"); !strings.Contains(e.Message, "2 is of the future") {
+	if _, e := w.refused(400, api.CodeInvalidParams, "GET", "/v1/exec/x-8/stream", "", "Last-Event-ID", "2"); !strings.Contains(e.Message, "2 is beyond the end") {
 		t.Error(e.Message)
 	}
 	// A request that is repeated must not run the command again.

@@ -92,7 +92,7 @@ func listen(path string) (*Listener, error) {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
 	}
 	l := &Listener{path: path, lock: lock, closing: make(chan struct{})}
-	if err := l.bind(); err != nil {
+	if err := l.bindLocked(); err != nil {
 		lock.Close()
 		return nil, err
 	}
@@ -161,8 +161,8 @@ func flock(f *os.File) error {
 	}
 }
 
-// bind makes the socket. The lock of the path is held, and mu unless the Listener is new.
-func (l *Listener) bind() error {
+// bindLocked makes the socket. The caller has the lock of the path too. A new Listener needs no mu.
+func (l *Listener) bindLocked() error {
 	if err := removeStale(l.path); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func mustListen(t *testing.T, path string) *server.Listener {
 }
 
 func TestListenIsPrivate(t *testing.T) {
-	old := syscall.Umask(0) // the worst one
+	old := syscall.Umask(0) // the umask that protects nothing
 	defer syscall.Umask(old)
 	path := filepath.Join(testkit.Dir(t), "new", "trl", "trl.sock")
 	mustListen(t, path)
@@ -83,7 +83,8 @@ func TestListenReplacesTheStale(t *testing.T) {
 	conn.Close()
 }
 
-// TestListenNeverStealsTheLiving: not even from one whose lock file was removed.
+// TestListenNeverStealsTheLiving: Listen does not take the socket of a live daemon, not even of one
+// whose lock file was removed.
 func TestListenNeverStealsTheLiving(t *testing.T) {
 	path := filepath.Join(testkit.Dir(t), "trl.sock")
 	mustListen(t, path)
@@ -98,7 +99,8 @@ func TestListenNeverStealsTheLiving(t *testing.T) {
 	}
 }
 
-// TestCloseRemovesOnlyItsOwn: when the socket was removed and another daemon made a new one.
+// TestCloseRemovesOnlyItsOwn: Close leaves the socket that another daemon made after ours was
+// removed.
 func TestCloseRemovesOnlyItsOwn(t *testing.T) {
 	path := filepath.Join(testkit.Dir(t), "trl.sock")
 	first := mustListen(t, path)
@@ -159,7 +161,7 @@ func TestListenRefuses(t *testing.T) {
 	if text, err := os.ReadFile(file); string(text) != "precious" {
 		t.Errorf("the file was touched: %q, %v", text, err)
 	}
-	// The longest that is allowed works.
+	// The longest path that is allowed works.
 	mustListen(t, filepath.Join(base, strings.Repeat("x", limit-len(base)-1)))
 }
 

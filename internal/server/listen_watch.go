@@ -80,7 +80,7 @@ func (l *Listener) move(path string) bool {
 	}
 	before := l.path
 	l.path = path
-	if l.bind() != nil {
+	if l.bindLocked() != nil {
 		l.path = before
 		lock.Close()
 		return false
@@ -109,7 +109,7 @@ func (l *Listener) restore() (bool, error) {
 	if err := l.relockLocked(); err != nil {
 		return false, err
 	}
-	if err := l.bind(); err != nil {
+	if err := l.bindLocked(); err != nil {
 		return false, err
 	}
 	return true, nil

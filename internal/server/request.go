@@ -127,6 +127,9 @@ func (s *Server) call(ctx context.Context, log *slog.Logger, only *share, m api.
 	begin := time.Now()
 	defer func() {
 		s.counts.answered(m.Name, time.Since(begin))
+		if s.cfg.Answered != nil {
+			s.cfg.Answered()
+		}
 		if r := recover(); r != nil {
 			err = panicked(log, m.Name, r)
 		}

@@ -42,6 +42,8 @@ type Config struct {
 	// is already about to exit. The Server holds it for every client that has called a method.
 	// Without it, clients keep nothing alive.
 	Hold func() (release func(), err error)
+	// Answered is called after each call of the Service; nil for none.
+	Answered func()
 	// Audit records a call that changes something and is refused before it reaches the Service, a
 	// login or a wrong token. Nil: nothing is recorded.
 	Audit func(caller *api.Caller, method string, params json.RawMessage, loginID string, err error)

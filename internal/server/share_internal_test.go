@@ -111,3 +111,28 @@ func TestSharesSeeOnlyTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestTokensAreFoundByTheirNames: the share of a caller ends with the token of which the caller's
+// record has only the name.
+func TestTokensAreFoundByTheirNames(t *testing.T) {
+	const token = "0123456789abcdef"
+	tokens, err := NewTokens(TokensConfig{Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope, digest := tokens.Find(token)
+	name := tokenName(token)
+	if scope != ScopeFull || len(name) != tokenNameLength || !strings.HasPrefix(digest, name) {
+		t.Fatalf("%s: %s, %s", name, scope, digest)
+	}
+	for _, known := range []string{name, digest} {
+		if !tokens.Holds(known) {
+			t.Errorf("%q: not found", known)
+		}
+	}
+	for _, other := range []string{"", name[:tokenNameLength-1], tokenName("another token of 24 bytes"), digest + "0"} {
+		if tokens.Holds(other) {
+			t.Errorf("%q: found", other)
+		}
+	}
+}

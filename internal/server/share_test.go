@@ -21,7 +21,7 @@ import (
 // viewer logs in with a share and returns the headers of its requests.
 func (c *console) viewer(only login.Only) (header []string, share api.WebShare, code string) {
 	c.t.Helper()
-	share, code, err := c.logins.Share(only, 1, time.Hour)
+	share, code, err := c.logins.Share(login.Sharing{Only: only, Viewers: 1, Valid: time.Hour})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -211,6 +211,15 @@ func TestShareEndsItsConnections(t *testing.T) {
 	}
 	c.refused(401, api.CodeAuthFailed, "POST", "/v1/system.ping", "{}", header...)
 	c.refused(401, api.CodeAuthFailed, "POST", "/web/login", `{"code":"`+code+`"}`, c.own()...)
+	// A viewer who logs out elsewhere has left; the share goes on.
+	header, _, _ = c.viewer(login.Only{SessionID: "s-00000000aa"})
+	ws = c.viewerSocket(header)
+	if resp, text := c.do("POST", "/web/logout", `{}`, header...); resp.StatusCode != 200 {
+		t.Fatalf("%d %s", resp.StatusCode, text)
+	}
+	if _, _, err := ws.Read(ws.ctx); websocket.CloseStatus(err) != 4401 {
+		t.Errorf("a viewer who logged out: %v", err)
+	}
 	if strings.Contains(c.log.String(), code) {
 		t.Error("the log has the code")
 	}
@@ -230,7 +239,7 @@ func valueOf(header []string, name string) string { return header[slices.Index(h
 func TestFullLoginKeepsItsRights(t *testing.T) {
 	c := startConsole(t)
 	cookie, key, id := c.logIn("full")
-	_, code, err := c.logins.Share(login.Only{SessionID: "s-1"}, 1, time.Hour)
+	_, code, err := c.logins.Share(login.Sharing{Only: login.Only{SessionID: "s-1"}, Viewers: 1, Valid: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func readPool(file string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, errors.New(file + ": has no certificate in PEM")
+		return nil, errors.New(file + ": contains no PEM certificate")
 	}
 	return pool, nil
 }

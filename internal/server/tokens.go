@@ -119,7 +119,7 @@ func newSecret(token string, scope Scope) (secret, error) {
 	switch {
 	case len(token) < minToken || len(token) > maxToken:
 		return secret{}, fmt.Errorf("has %d characters, must have %d to %d", len(token), minToken, maxToken)
-	// What RFC 6750 allows behind "Bearer".
+	// The characters that RFC 6750 allows after "Bearer".
 	case strings.Trim(token, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=") != "":
 		return secret{}, errors.New("may have only letters, digits and - . _ ~ + / =")
 	}
@@ -133,10 +133,13 @@ func (t *Tokens) scopeOf(token string) Scope {
 	return scopeIn(hex.EncodeToString(digest[:]), t.given, t.current())
 }
 
+// tokenNameLength is the length of the name of a token.
+const tokenNameLength = 12
+
 // tokenName identifies a token in records, without being useful as one.
 func tokenName(token string) string {
 	digest := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(digest[:6])
+	return hex.EncodeToString(digest[:])[:tokenNameLength]
 }
 
 // Find returns the scope of a token and its digest, by which Holds finds it again; "" for a wrong one.
@@ -149,14 +152,18 @@ func (t *Tokens) Find(token string) (Scope, string) {
 	return scope, hex.EncodeToString(digest[:])
 }
 
-// Holds reports whether the token with this digest is valid.
+// Holds reports whether the token with this digest, or whose digest begins so, is valid.
 func (t *Tokens) Holds(digest string) bool { return scopeIn(digest, t.given, t.current()) != "" }
 
-// scopeIn returns what the token with this digest is good for, "" for nothing.
+// scopeIn returns what the token with this digest is good for, "" for nothing. The name of a token,
+// which is the beginning of its digest, is enough.
 func scopeIn(digest string, lists ...[]secret) (best Scope) {
+	if len(digest) < tokenNameLength || len(digest) > 2*sha256.Size {
+		return ""
+	}
 	for _, list := range lists {
 		for _, s := range list {
-			if subtle.ConstantTimeCompare([]byte(digest), []byte(hex.EncodeToString(s.digest[:]))) == 1 && best != ScopeFull {
+			if subtle.ConstantTimeCompare([]byte(digest), []byte(hex.EncodeToString(s.digest[:])[:len(digest)])) == 1 && best != ScopeFull {
 				best = s.scope
 			}
 		}

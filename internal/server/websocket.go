@@ -178,7 +178,7 @@ func (s *wsStream) goAway() error {
 	case error(errLoginOver):
 		return s.ws.Close(closeLoginOver, "the login is over")
 	case error(errShareOver):
-		return s.ws.Close(closeRevoked, "the share was revoked, or has expired")
+		return s.ws.Close(closeRevoked, "the share was revoked, has expired, or lost its token")
 	}
 	return s.ws.Close(websocket.StatusServiceRestart, "the daemon stops, or is replaced")
 }

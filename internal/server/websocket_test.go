@@ -21,7 +21,7 @@ import (
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
-// socket is a client that sees messages.
+// socket is a WebSocket client that sends and receives whole messages.
 type socket struct {
 	*websocket.Conn
 	t   testing.TB
@@ -239,7 +239,7 @@ func TestWebSocketShutdown(t *testing.T) {
 	}
 }
 
-// TestWebSocketTooMany: the limits of both doors hold.
+// TestWebSocketTooMany: a WebSocket counts towards max_connections.
 func TestWebSocketTooMany(t *testing.T) {
 	w := startWeb(t, server.Config{MaxConnections: 1}, server.HTTPConfig{})
 	one := w.mustWebSocket(bearer(fullToken))
@@ -263,7 +263,7 @@ func TestWebSocketReaderThatTakesNothing(t *testing.T) {
 	testkit.Eventually(t, "no connection is open", func() bool { return w.Connections() == 0 })
 }
 
-// TestWebSocketKeepAlive in a time of its own: a ping after 15 s of silence.
+// TestWebSocketKeepAlive: the server sends a ping after 15 s of silence.
 func TestWebSocketKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens, err := server.NewTokens(server.TokensConfig{Token: fullToken})

@@ -199,7 +199,7 @@ func (e countingExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlyS
 
 // WriteMetrics writes what became of the spans.
 func (t *Tracer) WriteMetrics(p *metrics.Page) {
-	p.Family("trl_trace_spans_total", "counter", "Spans by what became of them.")
+	p.Family("trl_trace_spans_total", "counter", "Spans by outcome.")
 	p.Value("trl_trace_spans_total", float64(t.exported.Load()), "result", "exported")
 	p.Value("trl_trace_spans_total", float64(t.failed.Load()), "result", "failed")
 	p.Value("trl_trace_spans_total", float64(t.dropped.Load()), "result", "dropped")

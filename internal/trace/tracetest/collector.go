@@ -1,4 +1,3 @@
-// Package tracetest has a collector of spans for tests.
 package tracetest
 
 import (

@@ -1,0 +1,2 @@
+// Package tracetest has a collector of spans for tests.
+package tracetest
