@@ -50,7 +50,7 @@ You stay attached when the daemon restarts, and see the same screen.`,
 		Args: ui.NameArgs(0, 1, "at most one session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if readOnly && take {
-				return ui.UsageErrorf(cmd, "--read-only and --take do not go together")
+				return ui.UsageErrorf(cmd, "--read-only and --take cannot be combined")
 			}
 			keys, err := a.detachKey(cmd)
 			if err != nil {
@@ -60,7 +60,7 @@ You stay attached when the daemon restarts, and see the same screen.`,
 			if _, ok := a.Terminal(); !ok {
 				return noTerminal("trl attach", name)
 			}
-			if err := ui.CheckWindow("trl attach", fmt.Sprintf("`trl screen %s` prints what it shows; --force attaches all the same", cmp.Or(name, "SESSION"))); err != nil && !force {
+			if err := ui.CheckWindow("trl attach", fmt.Sprintf("`trl screen %s` prints what it shows; --force attaches anyway", cmp.Or(name, "SESSION"))); err != nil && !force {
 				return err
 			}
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {

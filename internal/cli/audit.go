@@ -47,7 +47,7 @@ elsewhere to prove later that the log up to that record is unchanged.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && args[0] != "verify":
-				return ui.UsageErrorf(cmd, "there is no %s %q", cmd.CommandPath(), args[0])
+				return noSuchWord(cmd, args[0], "verify")
 			case len(args) > 2:
 				return ui.UsageErrorf(cmd, "verify takes one DIR")
 			}

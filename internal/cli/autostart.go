@@ -47,12 +47,12 @@ func (a *app) autostart(ctx context.Context, cmd *cobra.Command, cfg config.Conf
 	// busy machine many times.
 	var lost error
 	for ctx.Err() == nil {
-		c, err := dial(ctx, cfg)
+		c, err := a.dialSocket(ctx, cfg)
 		if err == nil || !isAbsent(err) {
 			return c, err
 		}
 		lost = err
-		if c, err := awaitHolder(ctx, cfg); c != nil || err != nil {
+		if c, err := a.awaitHolder(ctx, cfg); c != nil || err != nil {
 			return c, err
 		}
 		if err := makeSocketDir(cfg); err != nil {
@@ -60,7 +60,7 @@ func (a *app) autostart(ctx context.Context, cmd *cobra.Command, cfg config.Conf
 		}
 		if err := a.spawnDaemon(ctx, cmd, cfg); err != nil {
 			// A daemon that was started by hand at the same moment will do.
-			if c, dialErr := dial(ctx, cfg); dialErr == nil {
+			if c, dialErr := a.dialSocket(ctx, cfg); dialErr == nil {
 				return c, nil
 			}
 			if ui.StatusOf(err) != ui.ExitRunning {
@@ -75,7 +75,7 @@ func (a *app) autostart(ctx context.Context, cmd *cobra.Command, cfg config.Conf
 // awaitHolder waits for a daemon that holds the state directory but cannot be reached: its
 // socket was removed, and it is creating another. It returns nil and nil if there is no such
 // daemon.
-func awaitHolder(ctx context.Context, cfg config.Config) (*client.Client, error) {
+func (a *app) awaitHolder(ctx context.Context, cfg config.Config) (*client.Client, error) {
 	var pause ui.Backoff
 	for {
 		h, held := place.FindHolder(cfg.StateDir)
@@ -93,7 +93,7 @@ func awaitHolder(ctx context.Context, cfg config.Config) (*client.Client, error)
 		if pause.Wait(ctx) != nil {
 			return nil, ui.WithHint(fmt.Errorf("the daemon with pid %d does not answer on %s", h.PID, h.Socket), "`trl stop` ends it")
 		}
-		if c, err := dial(ctx, cfg); err == nil || !isAbsent(err) {
+		if c, err := a.dialSocket(ctx, cfg); err == nil || !isAbsent(err) {
 			return c, err
 		}
 	}

@@ -91,7 +91,7 @@ func (a *app) explainMethod(cmd *cobra.Command, name string) error {
 		_, err := fmt.Fprint(a.Stdout, text)
 		return err
 	}
-	err := ui.UsageErrorf(cmd, "there is no method %q that this trl knows of", name)
+	err := ui.UsageErrorf(cmd, "this trl knows no method %q", name)
 	var names []string
 	for _, m := range api.Methods() {
 		names = append(names, m.Name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,7 @@ func (a *app) cancelCommand() *cobra.Command {
 the signal, and SIGKILL after the grace time. The session stays, with its state.
 
 Name the command by its id (see trl ps) or by its session. Without either, trl cancels
-the running command, if there is only one.`,
+the running command of a shell, if there is only one; terminals and agents must be named.`,
 		Example: `  trl cancel build                     what runs in the session build
   trl cancel x-3f9a1c02de-7
   trl cancel build --signal INT`,
@@ -34,11 +35,11 @@ the running command, if there is only one.`,
 				p := api.ExecCancelParams{Signal: strings.TrimPrefix(strings.ToUpper(signal), "SIG")}
 				switch {
 				case len(args) == 0:
-					res, err := listExecs(ctx, c, api.ExecListParams{State: api.ExecRunning})
+					running, err := runningInShells(ctx, c)
 					if err != nil {
 						return err
 					}
-					if p.ExecID, err = onlyOne(res.Execs); err != nil {
+					if p.ExecID, err = onlyOne(running); err != nil {
 						return err
 					}
 				case isExec(args[0]):
@@ -72,11 +73,27 @@ the running command, if there is only one.`,
 	return cmd
 }
 
+// runningInShells lists the running commands of shells. The program of a terminal or of an agent is
+// its whole session, so it does not end because a name was forgotten.
+func runningInShells(ctx context.Context, c *client.Client) ([]api.ExecInfo, error) {
+	execs, err := listExecs(ctx, c, api.ExecListParams{State: api.ExecRunning})
+	if err != nil {
+		return nil, err
+	}
+	others, err := listSessions(ctx, c, api.SessionListParams{Kinds: []api.SessionKind{api.KindTerminal, api.KindProgram}})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(execs.Execs, func(e api.ExecInfo) bool {
+		return slices.ContainsFunc(others.Sessions, func(s api.SessionInfo) bool { return s.SessionID == e.SessionID })
+	}), nil
+}
+
 // onlyOne returns the id of the command that runs, if there is exactly one.
 func onlyOne(running []api.ExecInfo) (string, error) {
 	switch len(running) {
 	case 0:
-		return "", ui.WithHint(errors.New("no command is running"), "`trl ps -a` lists those that ran")
+		return "", ui.WithHint(errors.New("no command of a shell is running"), "`trl ps` also lists the programs of terminals and agents, which you must name; `trl ps -a` those that ran, too")
 	case 1:
 		return running[0].ExecID, nil
 	}

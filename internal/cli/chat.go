@@ -75,7 +75,7 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 				words = args[:dash]
 				if f.create.Argv = args[dash:]; len(f.create.Argv) == 0 {
-					return ui.UsageErrorf(cmd, "there is no program after --")
+					return ui.UsageErrorf(cmd, "the program after -- is missing")
 				}
 			}
 			r := &chatRun{app: a, cmd: cmd, flags: &f, prompt: strings.Join(words, " ")}
@@ -133,7 +133,7 @@ func (r *chatRun) start() error {
 	_, person := r.app.Terminal()
 	person = person && !f.print && !f.json && !f.stdin
 	if person && f.timeout.Value != nil {
-		return ui.UsageErrorf(r.cmd, "--timeout is for -p")
+		return ui.UsageErrorf(r.cmd, "--timeout needs -p")
 	}
 	if !person {
 		if err := r.readPrompt(); err != nil {
@@ -165,32 +165,32 @@ func (r *chatRun) chat(ctx context.Context, c *client.Client, person bool) error
 func (r *chatRun) check() error {
 	f, flags := r.flags, r.cmd.Flags()
 	if f.join != "" && f.resume != "" {
-		return ui.UsageErrorf(r.cmd, "--dialogue and --resume do not go together")
+		return ui.UsageErrorf(r.cmd, "--dialogue and --resume cannot be combined")
 	}
 	if f.join != "" || f.resume != "" {
 		for _, name := range []string{"agent", "model", "permission-mode", "cwd", "name", "tag", "lifetime", "idle-timeout", "memory", "cpus", "pids", "remote", "on", "place"} {
 			if flags.Changed(name) {
-				return ui.UsageErrorf(r.cmd, "--%s is for a new dialogue", name)
+				return ui.UsageErrorf(r.cmd, "--%s is only for a new dialogue", name)
 			}
 		}
 		if f.create.Argv != nil {
-			return ui.UsageErrorf(r.cmd, "a program is for a new dialogue")
+			return ui.UsageErrorf(r.cmd, "a program is only for a new dialogue")
 		}
 	}
 	if f.join != "" && (f.env != nil || f.policy.given()) {
-		return ui.UsageErrorf(r.cmd, "--env and rules are for an agent that is started; see `trl dialogue set`")
+		return ui.UsageErrorf(r.cmd, "--env and rules are only for an agent that trl starts; see `trl dialogue set`")
 	}
 	if f.resume != "" && f.policy.given() {
-		return ui.UsageErrorf(r.cmd, "rules are for a new dialogue; see `trl dialogue set`")
+		return ui.UsageErrorf(r.cmd, "rules are only for a new dialogue; see `trl dialogue set`")
 	}
 	if f.limits.idleTimeout.Value != nil && !f.keep {
-		return ui.UsageErrorf(r.cmd, "--idle-timeout is for --keep; without it the agent ends when you leave")
+		return ui.UsageErrorf(r.cmd, "--idle-timeout needs --keep; without that flag the agent ends when you leave")
 	}
 	if f.remote.Address != "" && (flags.Changed("on") || flags.Changed("place")) {
-		return ui.UsageErrorf(r.cmd, "--remote and --on do not go together")
+		return ui.UsageErrorf(r.cmd, "--remote and --on cannot be combined")
 	}
 	if f.remote.Address == "" && f.remote != (api.DialogueRemote{}) {
-		return ui.UsageErrorf(r.cmd, "--remote is missing")
+		return ui.UsageErrorf(r.cmd, "--remote-* flags need --remote")
 	}
 	return checkText("prompt", r.prompt)
 }
@@ -201,7 +201,7 @@ func (r *chatRun) readPrompt() error {
 	onTerminal := term.IsTerminal(int(a.Stdin.Fd()))
 	if !r.flags.stdin && (r.prompt != "" || onTerminal) {
 		if r.prompt == "" {
-			return ui.UsageErrorf(r.cmd, "there is no PROMPT")
+			return ui.UsageErrorf(r.cmd, "PROMPT is missing")
 		}
 		return nil
 	}
@@ -213,7 +213,7 @@ func (r *chatRun) readPrompt() error {
 		r.prompt += "\n\n"
 	}
 	if r.prompt += text; strings.TrimSpace(r.prompt) == "" {
-		return ui.UsageErrorf(r.cmd, "there is no PROMPT")
+		return ui.UsageErrorf(r.cmd, "PROMPT is missing")
 	}
 	return nil
 }
@@ -259,6 +259,9 @@ func (r *chatRun) open(ctx context.Context, c *client.Client) (info api.Dialogue
 		done := r.app.showSteps(ctx, c, p.CreateID)
 		info, err = c.DialogueCreate(ctx, p)
 		done()
+		if err == nil && (p.Isolation != nil || p.Limits != nil && p.LimitsMode == api.LimitsBestEffort) {
+			r.app.reportEnforcement(ctx, c, info.SessionID, p.IsolationMode == api.LimitsBestEffort)
+		}
 		if err != nil && p.Argv == nil && p.Remote == nil && r.app.samePlace() {
 			err = agentMissing(p.Agent, err)
 		}

@@ -16,10 +16,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/near"
 	"github.com/trl-dev/trl/internal/runner"
 	"github.com/trl-dev/trl/internal/version"
 )
@@ -50,6 +53,8 @@ type app struct {
 	stateDir string        // set by connect
 	url      string        // of the daemon, if it is not on a socket; set by settings
 	noHelp   error         // the error of --help
+	// first is the first request on a socket, which must be harmless to repeat; nil for a ping.
+	first func(context.Context, *client.Client) error
 }
 
 // The groups of `trl help`.
@@ -92,7 +97,7 @@ dialogues with coding agents, in a daemon that it starts when needed.`,
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ui.UsageErrorf(cmd, "%s", err) })
+	root.SetFlagErrorFunc(wrongFlag)
 	root.AddGroup(
 		&cobra.Group{ID: groupCommands, Title: "Commands:"},
 		&cobra.Group{ID: groupSessions, Title: "Sessions:"},
@@ -142,10 +147,41 @@ func (a *app) commands() []named {
 		{"chat", a.chatCommand}, {"dialogue", a.dialogueCommand},
 		{"serve", a.serveCommand}, {"mcp", a.mcpCommand}, {"stop", a.stopCommand}, {"upgrade", a.upgradeCommand},
 		{"http", a.httpCommand}, {"open", a.openCommand}, {"share", a.shareCommand}, {"web", a.webCommand}, {"audit", a.auditCommand},
-		{"config", a.configCommand}, {"doctor", a.doctorCommand},
+		{"config", a.configCommand}, {"log", a.logCommand}, {"doctor", a.doctorCommand},
 		{"docs", a.docsCommand}, {"call", a.callCommand}, {"version", a.versionCommand}, {"completion", a.completionCommand},
 		{"man", a.manCommand},
 	}
+}
+
+// wrongFlag returns the error for flags that cannot be parsed, with the similar flag as a hint.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	wrong := ui.UsageErrorf(cmd, "%s", err)
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if meant := similar(unknown.GetSpecifiedName(), names); meant != "" {
+			wrong.Hint = "did you mean --" + meant + "? " + wrong.Hint
+		}
+	}
+	return wrong
+}
+
+// similar returns the word that a user may have meant, or "". Two different letters are most of a
+// short word.
+func similar(word string, words []string) string { return near.Word(word, words, min(2, len(word)/2)) }
+
+// noSuchWord returns the error for a word of a command that is none of its words.
+func noSuchWord(cmd *cobra.Command, word string, words ...string) error {
+	err := ui.UsageErrorf(cmd, "there is no %s %q", cmd.CommandPath(), word)
+	if meant := similar(word, words); meant != "" {
+		err.Hint = "did you mean `" + cmd.CommandPath() + " " + meant + "`?"
+	}
+	return err
 }
 
 // noSuchCommand returns the error for an unknown command, with the similar ones as a hint.

@@ -25,6 +25,14 @@ var lasting = map[string]bool{"run": true, "logs": true, "wait": true, "input": 
 // because each request that they get is like a new command.
 var afresh = map[string]bool{"mcp": true}
 
+// observing are the commands that show the state of a daemon itself, which a new daemon does not
+// have, so they start none. Each has a hint for the case that no daemon runs.
+var observing = map[string]string{
+	"config": "`trl serve` starts one; `trl config` shows the settings that it would have",
+	"log":    "`trl serve` starts one; the file that `trl help files` names has the log of earlier ones",
+	"web":    "`trl open` starts one and opens the console in a browser",
+}
+
 // connect returns a client of this user's daemon, and starts one in the background if none runs;
 // or, if the user gave a URL, a client of the daemon there.
 func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
@@ -34,6 +42,7 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	}
 	a.stateDir = cfg.StateDir
 	ctx := cmd.Context()
+	hint := observing[cmd.Name()]
 	c, err := a.dial(ctx, cfg)
 	switch {
 	case err == nil:
@@ -43,6 +52,8 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 		return nil, ui.WithHint(err, "`trl serve --grpc ADDRESS` serves gRPC")
 	case a.url != "":
 		return nil, ui.WithHint(err, "`trl http on` or `trl serve --http ADDRESS`, on that machine, serves HTTP")
+	case hint != "":
+		return nil, ui.WithHint(noDaemon(cfg), "%s", hint)
 	case a.noStart:
 		return nil, ui.WithHint(noDaemon(cfg), "start one with `trl serve`, or leave out --no-start")
 	default:
@@ -50,7 +61,7 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 			return nil, err
 		}
 	}
-	if a.url == "" && !a.noStart {
+	if a.url == "" && !a.noStart && hint == "" {
 		c.Revive = func(ctx context.Context) error { return a.revive(ctx, cmd, cfg) }
 		if afresh[cmd.Name()] {
 			c.Stopped = func() bool { return wasStopped(cfg) }
@@ -97,7 +108,7 @@ func (a *app) connectRunning(cmd *cobra.Command) (*client.Client, config.Config,
 // dial connects to the daemon at the URL, if there is one, or on the socket.
 func (a *app) dial(ctx context.Context, cfg config.Config) (*client.Client, error) {
 	if a.url == "" {
-		return dial(ctx, cfg)
+		return a.dialSocket(ctx, cfg)
 	}
 	file := cfg.TokenFile
 	if file == "" {
@@ -133,9 +144,9 @@ func noDaemon(cfg config.Config) error {
 	return fmt.Errorf("no daemon is running on %s", cfg.Socket)
 }
 
-// dial connects and waits for one answer: a daemon that is about to exit may never accept a
+// dialSocket connects and waits for one answer: a daemon that is about to exit may never accept a
 // connection that waits in its queue. Once it has answered, it counts the connection and stays.
-func dial(ctx context.Context, cfg config.Config) (*client.Client, error) {
+func (a *app) dialSocket(ctx context.Context, cfg config.Config) (*client.Client, error) {
 	var c *client.Client
 	var err error
 	if cfg.Origin("socket") == config.OriginDefault {
@@ -146,11 +157,18 @@ func dial(ctx context.Context, cfg config.Config) (*client.Client, error) {
 	if errors.Is(err, place.ErrStranger) {
 		return nil, ui.WithHint(err, "set TRL_SOCKET_PATH to a place of your own")
 	}
+	if errors.Is(err, syscall.EACCES) {
+		return nil, ui.WithHint(err, "only the user of a daemon can use its socket; `trl config` shows where its path comes from")
+	}
 	if err != nil {
 		return nil, err
 	}
 	c.ReconnectFor = 0
-	_, err = c.SystemPing(ctx, api.SystemPingParams{})
+	if a.first != nil {
+		err = a.first(ctx, c)
+	} else {
+		_, err = c.SystemPing(ctx, api.SystemPingParams{})
+	}
 	if err == nil {
 		return c, nil
 	}
@@ -162,7 +180,7 @@ func dial(ctx context.Context, cfg config.Config) (*client.Client, error) {
 }
 
 // errGone is the error of a daemon that exited without an answer.
-var errGone = errors.New("the daemon went away")
+var errGone = errors.New("the daemon closed the connection")
 
 // isAbsent reports whether the error of dial means that no daemon runs.
 func isAbsent(err error) bool {

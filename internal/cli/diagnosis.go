@@ -90,7 +90,7 @@ func addDaemon(ctx context.Context, f *doctor.Findings, c *client.Client) map[st
 		ui.Span(time.Duration(stats.UptimeS)*time.Second), ui.Plural(stats.ActiveSessions, "session", "sessions"),
 		ui.Plural(stats.OpenFDs, "descriptor", "descriptors"), ui.BytesText(float64(stats.MemoryRSSBytes))), err)
 	if info.Version != version.Version {
-		f.Add(section, "version", api.VerdictNote, fmt.Sprintf("the daemon is %s, trl is %s; trl stop ends the old one, with its sessions", info.Version, version.Version))
+		f.Add(section, "version", api.VerdictNote, fmt.Sprintf("the daemon is %s, trl is %s; trl upgrade replaces the daemon with this trl and keeps its sessions", info.Version, version.Version))
 	} else {
 		f.Add(section, "version", api.VerdictOK, fmt.Sprintf("%s, api %d", info.Version, info.APIVersion))
 	}

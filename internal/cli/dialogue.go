@@ -37,7 +37,7 @@ and starts dialogues. Every command accepts the name or the id of a dialogue.`,
 	cmd.AddGroup(&cobra.Group{ID: groupOne, Title: "Commands:"})
 	cmd.AddCommand(
 		a.dialogueListCommand(), a.dialogueRequestsCommand(), a.dialogueInfoCommand(), a.dialogueShowCommand(), a.dialogueEventsCommand(), a.dialogueSearchCommand(), a.dialogueLinesCommand(), a.dialogueRawCommand(),
-		a.dialogueSendCommand(), a.dialogueRespondCommand(), a.dialogueInterruptCommand(), a.dialogueSetCommand(),
+		a.dialogueSendCommand(), a.dialogueUnsendCommand(), a.dialogueRespondCommand(), a.dialogueInterruptCommand(), a.dialogueSetCommand(),
 		a.dialogueStopCommand(), a.dialogueResumeCommand(), a.dialogueRetryCommand(), a.dialogueRemoveCommand(),
 	)
 	for _, sub := range cmd.Commands() {

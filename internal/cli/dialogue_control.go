@@ -72,6 +72,29 @@ works at its next step, or after the turn. Prints the id of the message.`,
 	return cmd
 }
 
+func (a *app) dialogueUnsendCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "unsend DIALOGUE MESSAGE",
+		Short: "Take back a message that the agent has not started with",
+		Long: `Take back a message that waits while the agent works. MESSAGE is the id that trl dialogue
+send printed. It is an error if the agent has started with the message, or cannot give it back.`,
+		Example: `  id=$(trl dialogue send fix 'and now the tests')
+  trl dialogue unsend fix "$id"`,
+		Args: ui.Args(2, 2, "a dialogue and the id of a message"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, err := a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (api.DialogueInfo, error) {
+				hello(ctx, c)
+				return c.DialogueUnsend(ctx, api.DialogueUnsendParams{DialogueID: args[0], MessageID: args[1]})
+			})
+			return err
+		},
+		ValidArgsFunction: a.completeLiving,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the dialogue as JSON")
+	return cmd
+}
+
 // withImages turns a message with pictures into content blocks.
 func withImages(p *api.DialogueSendParams, files []string) error {
 	if len(files) == 0 {
@@ -140,7 +163,7 @@ the id is optional if only one request is open. The first answer counts.`,
 				p.Answers[question] = reply
 			}
 			if p.Decision == "" && len(p.Answers) == 0 && p.Option == "" {
-				return ui.UsageErrorf(cmd, "what is the answer? allow, deny, --answer or --option")
+				return ui.UsageErrorf(cmd, "the answer is missing: give allow, deny, --answer or --option")
 			}
 			_, err := a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (info api.DialogueInfo, err error) {
 				if p.RequestID == "" {
@@ -240,7 +263,7 @@ requests. New rules replace all earlier ones.`,
 				return err
 			}
 			if p.Model == "" && p.PermissionMode == "" && p.Policy == nil {
-				return ui.UsageErrorf(cmd, "what should change? --model, --permission-mode, --allow, --deny or --policy")
+				return ui.UsageErrorf(cmd, "nothing to change: give --model, --permission-mode, --allow, --deny or --policy")
 			}
 			_, err = a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (api.DialogueInfo, error) {
 				return c.DialogueSet(ctx, p)

@@ -17,19 +17,23 @@ import (
 
 func (a *app) dialogueShowCommand() *cobra.Command {
 	var full, asJSON bool
+	var item string
 	cmd := &cobra.Command{
 		Use:   "show DIALOGUE",
 		Short: "Print the transcript of a dialogue",
 		Long: `Print the transcript of a dialogue: messages after >, the agent's text, and each tool call
 as one line, with another for its result. The work of subagents is indented below the call
 that started them. --full shows everything: thoughts, and input and output of tools. Open
-requests are at the end.`,
+requests are at the end. --item shows one item in full: trl dialogue search prints their ids.`,
 		Example: `  trl dialogue show fix
   trl dialogue show d-3f9a1c02de --full | less
   trl dialogue show fix --json | jq '.items[] | select(.tool).tool.name'`,
 		Args: ui.Args(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				if item != "" {
+					return a.showItem(ctx, c, api.DialogueItemParams{DialogueID: args[0], ItemID: item}, asJSON)
+				}
 				tr, err := c.DialogueTranscript(ctx, api.DialogueTranscriptParams{DialogueID: args[0]})
 				switch {
 				case err != nil:
@@ -44,8 +48,22 @@ requests are at the end.`,
 		ValidArgsFunction: a.completeDialogues,
 	}
 	cmd.Flags().BoolVar(&full, "full", false, "fold nothing")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the transcript as JSON")
+	cmd.Flags().StringVar(&item, "item", "", "only the item with this `ID`, in full")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the transcript, or the item, as JSON")
 	return cmd
+}
+
+// showItem prints one item of a transcript.
+func (a *app) showItem(ctx context.Context, c *client.Client, p api.DialogueItemParams, asJSON bool) error {
+	r, err := c.DialogueItem(ctx, p)
+	switch {
+	case err != nil:
+		return tooOld(err)
+	case asJSON:
+		return a.Stdout.JSON(r)
+	}
+	chat.PrintTranscript(a.Stdout, api.DialogueTranscriptResult{Items: []api.DialogueItem{*r.Item}}, true)
+	return nil
 }
 
 func (a *app) dialogueEventsCommand() *cobra.Command {

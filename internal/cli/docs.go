@@ -36,7 +36,7 @@ directory, for any web server.`,
   trl docs quickstart
   trl docs --print --listen 127.0.0.1:8000
   trl docs --export site`,
-		Args: ui.Args(0, 1, "the name of a page"),
+		Args: ui.NameArgs(0, 1, "the name of a page"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := 0
 			for _, is := range []bool{len(args) > 0, list, only || listen != "", export != ""} {

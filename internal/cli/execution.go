@@ -33,6 +33,9 @@ type run struct {
 	target  api.ExecCancelParams // names the command for a cancel; empty until the command may run
 	session string               // id of the temporary session; "" for none
 	ended   bool                 // the command has ended, but not the temporary session
+	// found are the sessions with the name that the user gave, if looking for them was the first
+	// request; nil otherwise. Only the goroutine that does the work uses it.
+	found *api.SessionListResult
 }
 
 // sameSignal is the time within which a second signal counts as the first one sent again:
@@ -110,7 +113,16 @@ func (r *run) interrupt(ctx context.Context, s os.Signal, force bool) bool {
 
 // work connects, runs the command and ends the temporary session.
 func (r *run) work(ctx context.Context) error {
+	// One request less before the command, unless reading stdin comes between.
+	if r.flags.session != "" && !r.flags.stdin {
+		r.app.first = func(ctx context.Context, c *client.Client) error {
+			found, err := r.list(ctx, c)
+			r.found = &found
+			return err
+		}
+	}
 	return r.app.withClient(r.cmd, func(_ context.Context, c *client.Client) error {
+		r.app.first = nil // for a daemon that has to be started again
 		r.mu.Lock()
 		r.client = c
 		r.mu.Unlock()
@@ -227,12 +239,14 @@ func (r *run) inNamed(ctx context.Context, c *client.Client, p api.ExecParams) e
 // checks first instead of reacting to an error of the command: a command must never run twice.
 func (r *run) findNamed(ctx context.Context, c *client.Client) (api.SessionInfo, error) {
 	name := string(r.flags.session)
-	// The list is answered by the daemon alone. The details of a session come from its runner,
-	// which may not answer in time.
-	found, err := listSessions(ctx, c, api.SessionListParams{SessionIDs: []string{name}})
-	if err != nil {
-		return api.SessionInfo{}, err
+	if r.found == nil {
+		found, err := r.list(ctx, c)
+		if err != nil {
+			return api.SessionInfo{}, err
+		}
+		r.found = &found
 	}
+	found := *r.found
 	if len(found.Sessions) == 0 || found.Sessions[0].State == api.SessionCreating {
 		if !strings.HasPrefix(name, "s-") {
 			return r.makeNamed(ctx, c)
@@ -247,6 +261,12 @@ func (r *run) findNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 		}
 	}
 	return info, nil
+}
+
+// list looks for the session that the user named. The list is answered by the daemon alone. The
+// details of a session come from its runner, which may not answer in time.
+func (r *run) list(ctx context.Context, c *client.Client) (api.SessionListResult, error) {
+	return listSessions(ctx, c, api.SessionListParams{SessionIDs: []string{string(r.flags.session)}})
 }
 
 // makeNamed creates the named session, unless another trl was faster. A session cannot be used
@@ -291,7 +311,7 @@ func (r *run) checkLimits(api.SessionInfo) error {
 	if name == "" {
 		return nil
 	}
-	return ui.WithHint(fmt.Errorf("session %q: already exists; %s is for a new one", r.flags.session, name),
+	return ui.WithHint(fmt.Errorf("session %q: already exists; %s is only for a new one", r.flags.session, name),
 		"leave out %s; `trl set` changes the limits of a session", name)
 }
 
@@ -306,7 +326,7 @@ func (r *run) checkPlace(info api.SessionInfo) error {
 	if flag == "" || flag == "--on" && r.app.place.on == info.Runtime {
 		return nil
 	}
-	return ui.WithHint(fmt.Errorf("session %q: already exists, in %s; %s is for a new one", r.flags.session, info.Runtime, flag),
+	return ui.WithHint(fmt.Errorf("session %q: already exists, in %s; %s is only for a new one", r.flags.session, info.Runtime, flag),
 		"leave out %s, or take another session", flag)
 }
 

@@ -61,7 +61,7 @@ The format is optional if the name of the output shows it.`,
 				format = formatOf(output)
 			}
 			if format == "" {
-				return ui.UsageErrorf(cmd, "which format? --cast, --text, --ansi, --html or --svg")
+				return ui.UsageErrorf(cmd, "the format is missing: give --cast, --text, --ansi, --html or --svg")
 			}
 			ex := &exportRun{app: a, word: args[0], format: format, scrollback: lines.n}
 			if isFile(args[0]) {

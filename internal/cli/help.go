@@ -2,11 +2,14 @@ package cli
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // topic is a text of `trl help` that is about no command.
@@ -48,6 +51,26 @@ func listTopics(b *strings.Builder) {
 	}
 }
 
+// noHelpFor returns the error for words that are neither a command nor a topic.
+func noHelpFor(help, about *cobra.Command, words []string) error {
+	var f *ui.Failure
+	if !errors.As(noSuchCommand(about, words), &f) {
+		return nil
+	}
+	f.Status = ui.ExitUsage
+	var names []string
+	for _, t := range append(slices.Clone(lists), topics...) {
+		names = append(names, t.name)
+	}
+	if about.HasParent() || strings.HasPrefix(f.Hint, "did you mean") {
+		return f
+	}
+	if f.Hint = "`trl help commands` lists the commands and the topics"; similar(words[0], names) != "" {
+		f.Hint = "did you mean `" + help.CommandPath() + " " + similar(words[0], names) + "`?"
+	}
+	return f
+}
+
 func (a *app) helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND|TOPIC]",
@@ -61,7 +84,7 @@ func (a *app) helpCommand() *cobra.Command {
 			}
 			about, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return noSuchCommand(about, rest)
+				return noHelpFor(cmd, about, rest)
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()

@@ -114,7 +114,7 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	}
 	add("tags", strings.Join(s.Tags, " "))
 	if s.Ephemeral {
-		add("ephemeral", "ends with the connection that made it")
+		add("ephemeral", "ends with the connection that created it")
 	}
 	add("shell pid", nonZero(int64(s.ShellPID)))
 	add("runner pid", nonZero(int64(s.RunnerPID)))
@@ -231,7 +231,7 @@ func (a *app) execFacts(e api.ExecInfo) [][2]string {
 	}
 	add("directory", o.WorkingDir)
 	if o.ShellRestarted {
-		add("shell", "ended, and was restarted with its state")
+		add("shell", "ended and was restarted with its state")
 	}
 	for _, p := range o.LeftRunning {
 		add("left running", fmt.Sprintf("%d %s", p.PID, p.Command))

@@ -79,7 +79,7 @@ Nothing is written twice, even if the daemon restarts meanwhile: each piece has 
 					return a.Stdout.JSON(in.result)
 				}
 				if a.verbose {
-					a.Stderr.Linef("trl: exec %s: has been given %d bytes", in.exec, in.result.StdinBytes)
+					a.Stderr.Linef("trl: exec %s: has accepted %d bytes", in.exec, in.result.StdinBytes)
 				}
 				return nil
 			})

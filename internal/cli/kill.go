@@ -64,6 +64,6 @@ has ended. A session that had already ended is not an error.`,
 	flags.SortFlags = false
 	flags.BoolVar(&all, "all", false, "end all sessions")
 	flags.BoolVarP(&force, "force", "f", false, "SIGKILL at once, without the grace time")
-	flags.BoolVar(&asJSON, "json", false, "print what ended, and what was killed, as JSON")
+	flags.BoolVar(&asJSON, "json", false, "print the ended sessions and killed processes as JSON")
 	return cmd
 }

@@ -52,7 +52,7 @@ func (f *resourceFlags) register(flags *pflag.FlagSet, who string) {
 	flags.Var(&f.memory, "memory", "memory that "+who+" may use, such as 512M or 2G")
 	flags.Var(&f.cpus, "cpus", "processors that "+who+" may use, such as 1.5")
 	flags.Var(&f.pids, "pids", "processes and threads that "+who+" may have")
-	flags.BoolVar(&f.bestEffort, "best-effort", false, "go on without a limit or isolation that cannot be enforced")
+	flags.BoolVar(&f.bestEffort, "best-effort", false, "continue without a limit or isolation that cannot be enforced")
 }
 
 // fill limits a new session.

@@ -42,9 +42,9 @@ a line on stderr reports each missing part.`,
 			case onlyStdout && onlyStderr:
 				return ui.UsageErrorf(cmd, "--stdout and --stderr: give one of them, or neither for both")
 			case l.json && grep != "":
-				return ui.UsageErrorf(cmd, "--json and --grep do not go together")
+				return ui.UsageErrorf(cmd, "--json and --grep cannot be combined")
 			case l.tail.n != nil && l.since > 0:
-				return ui.UsageErrorf(cmd, "--tail and --since do not go together")
+				return ui.UsageErrorf(cmd, "--tail and --since cannot be combined")
 			case l.since < 0:
 				return ui.UsageErrorf(cmd, "--since: must not be negative")
 			case onlyStdout:

@@ -125,11 +125,11 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	name, given := f.given(cmd.Flags())
 	switch {
 	case f.terminal && f.program:
-		return ui.UsageErrorf(cmd, "--terminal and --program do not go together")
+		return ui.UsageErrorf(cmd, "--terminal and --program cannot be combined")
 	case f.attach && (f.program || f.detach):
 		return ui.UsageErrorf(cmd, "--attach does not go with --program and --detach")
 	case given && !f.terminal:
-		return ui.UsageErrorf(cmd, "%s is for a terminal, see --terminal", name)
+		return ui.UsageErrorf(cmd, "%s needs a terminal: see --terminal", name)
 	}
 	p.Record = p.Record || p.RecordInput
 	_, person := a.Terminal()

@@ -93,12 +93,7 @@ an address that the phone can reach.`,
 				return nil
 			})
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return a.completeSessions(cmd, args, prefix)
-		},
+		ValidArgsFunction: a.completePages,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -142,13 +137,29 @@ func pageOf(ctx context.Context, c *client.Client, args []string) (string, error
 	if err == nil && !slices.Contains(s.Tags, "agent-dialogue") {
 		return "/s/" + s.SessionID, nil
 	}
-	if d, other := c.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: args[0]}); other == nil {
+	d, other := c.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: args[0]})
+	switch {
+	case other == nil:
 		return "/d/" + d.DialogueID, nil
-	}
-	if err == nil {
+	case err == nil:
 		return "/s/" + s.SessionID, nil
+	case errors.Is(err, api.ErrSessionNotFound) && errors.Is(other, api.ErrDialogueNotFound):
+		return "", neitherFound(args[0])
 	}
 	return "", err
+}
+
+// neitherFound is the error for a word that names neither a session nor a dialogue.
+func neitherFound(word string) error {
+	return ui.WithHint(api.Errorf(api.CodeSessionNotFound, "session or dialogue %q: not found", word),
+		"`trl ls` lists the sessions, `trl dialogue ls -a` the dialogues")
+}
+
+// completePages offers sessions and dialogues, for one argument.
+func (a *app) completePages(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	sessions, directive := a.completeSession(cmd, args, prefix)
+	dialogues, _ := a.completeDialogues(cmd, args, prefix)
+	return append(sessions, dialogues...), directive
 }
 
 // browse shows an address in the person's browser. The address is a secret, so it is no argument

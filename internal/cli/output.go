@@ -124,7 +124,7 @@ func (a *app) report(id string, o api.ExecOutcome, throwAway bool) {
 		say("trl: out of memory: %s", oomText(o.OOM))
 	}
 	if n := o.Usage.ForksRefused; n > 0 {
-		say("trl: the limit of processes refused %d (pids)", n)
+		say("trl: the limit of processes (pids) refused to start %d", n)
 	}
 	a.reportLimits(o.Limits)
 	if throwAway && len(o.LeftRunning) > 0 && (a.Stderr.TTY || a.verbose) {
@@ -144,6 +144,6 @@ func (a *app) report(id string, o api.ExecOutcome, throwAway bool) {
 	say("trl: exec %s: exit %d after %d ms; user %d ms, system %d ms, max rss %s", id, o.ExitCode, o.DurationMS,
 		o.Usage.UserMS, o.Usage.SystemMS, ui.BytesText(float64(o.Usage.MaxRSSBytes)))
 	if ms := o.Usage.ThrottledMS; ms > 0 {
-		say("trl: stopped for %d ms by the limit of processors (cpus)", ms)
+		say("trl: throttled for %d ms by the limit of processors (cpus)", ms)
 	}
 }

@@ -26,7 +26,8 @@ type placeFlags struct {
 	on     string
 	beside ui.NameFlag
 	set    []string // NAME=VALUE
-	// isolate is the profile of isolation; bestEffort goes on without what cannot be enforced of it.
+	// isolate is the isolation profile; with bestEffort, the session is created even if parts of it
+	// cannot be enforced.
 	isolate    string
 	bestEffort bool
 
@@ -204,14 +205,15 @@ func (a *app) fillPlace(p *api.SessionCreateParams) {
 func (a *app) createSession(ctx context.Context, c *client.Client, p api.SessionCreateParams) (api.SessionInfo, error) {
 	defer a.showSteps(ctx, c, p.CreateID)()
 	info, err := c.SessionCreate(ctx, p)
-	if err == nil && (p.Limits != nil && p.LimitsMode == api.LimitsBestEffort || p.Isolation != nil && p.IsolationMode == api.LimitsBestEffort) {
-		a.reportEnforcement(ctx, c, info.SessionID)
+	if err == nil && (p.Limits != nil && p.LimitsMode == api.LimitsBestEffort || p.Isolation != nil) {
+		a.reportEnforcement(ctx, c, info.SessionID, p.IsolationMode == api.LimitsBestEffort)
 	}
 	return info, err
 }
 
-// reportEnforcement prints which limits and which isolation of a session are not in force.
-func (a *app) reportEnforcement(ctx context.Context, c *client.Client, id string) {
+// reportEnforcement prints which limits and which isolation of a session are not in force. Without best effort,
+// only signals can be missing of what a user expects.
+func (a *app) reportEnforcement(ctx context.Context, c *client.Client, id string, bestEffort bool) {
 	details, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: id})
 	if err != nil {
 		return
@@ -221,7 +223,9 @@ func (a *app) reportEnforcement(ctx context.Context, c *client.Client, id string
 	}
 	if details.Isolation != nil {
 		for _, u := range details.Isolation.NotEnforced {
-			a.Stderr.Linef("trl: isolation of %s: not enforced: %s", u.Aspect, u.Reason)
+			if bestEffort || u.Aspect == api.AspectSignals {
+				a.Stderr.Linef("trl: isolation of %s: not enforced: %s", u.Aspect, u.Reason)
+			}
 		}
 	}
 }

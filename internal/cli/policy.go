@@ -62,7 +62,7 @@ func (f *ruleFlag) Set(text string) error {
 	if tool, rest, ok := strings.Cut(rule.Tool, "("); ok {
 		pattern, closed := strings.CutSuffix(rest, ")")
 		if !closed {
-			return fmt.Errorf("the bracket is not closed")
+			return fmt.Errorf("the parenthesis is not closed")
 		}
 		rule.Tool, rule.Pattern = strings.TrimSpace(tool), pattern
 	}

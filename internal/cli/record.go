@@ -48,7 +48,7 @@ Exit status: the program's own, even if the recording stopped early; trl reports
   trl play demo.cast`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, person := a.Terminal(); person {
-				if err := ui.CheckWindow("trl record", "TERM=xterm trl record … if it can do more"); err != nil {
+				if err := ui.CheckWindow("trl record", "if your terminal can do more: TERM=xterm trl record …"); err != nil {
 					return err
 				}
 			}
@@ -142,7 +142,7 @@ func (a *app) record(cmd *cobra.Command, c *client.Client, o attach.Options, out
 		return err
 	}
 	if info.ExitCode == nil {
-		a.Stderr.Line(a.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: the recording goes on; `trl export %s --cast -o %s` writes the file", o.Name, output)))
+		a.Stderr.Line(a.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: the recording continues; `trl export %s --cast -o %s` writes the file", o.Name, output)))
 		return result
 	}
 	err = a.writeTo(output, func(w io.Writer) error {
@@ -156,7 +156,7 @@ func (a *app) record(cmd *cobra.Command, c *client.Client, o attach.Options, out
 		a.Stderr.Line(a.Stderr.Paint(ui.Dim, "trl: recorded to "+output))
 	}
 	if t := info.Terminal; t != nil && t.Recording != nil && t.Recording.Stopped != "" {
-		a.Stderr.Line(a.Stderr.Paint(ui.Yellow, "trl: recording stopped: "+t.Recording.Stopped+"; what came later is not in it"))
+		a.Stderr.Line(a.Stderr.Paint(ui.Yellow, "trl: recording stopped: "+t.Recording.Stopped+"; it lacks all later output"))
 	}
 	return result
 }

@@ -80,6 +80,9 @@ func (a *app) openRecording(ctx context.Context, c *client.Client, word string) 
 		return r, func() { _ = f.Close() }, err
 	}
 	r, err = readCast(word, &recorded{ctx: ctx, client: c, session: word})
+	if errors.Is(err, api.ErrSessionNotFound) {
+		err = ui.WithHint(err, "`trl ls -a` lists the sessions, `trl recordings` the recordings")
+	}
 	return r, done, err
 }
 

@@ -37,7 +37,7 @@ func (a *app) resizeCommand() *cobra.Command {
 				res, err := c.SessionResize(ctx, p)
 				switch {
 				case errors.Is(err, api.ErrConflict):
-					return ui.WithHint(err, "--force resizes it all the same")
+					return ui.WithHint(err, "--force resizes it anyway")
 				case err != nil:
 					return err
 				case asJSON:

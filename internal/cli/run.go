@@ -63,7 +63,7 @@ Exit status: the command's own; 124 it timed out; 130 after Ctrl-C, 143 after SI
 				return err
 			}
 			if name := f.limits.given(); name != "" && f.session == "" {
-				return ui.UsageErrorf(cmd, "%s is for a session that stays, see -s", name)
+				return ui.UsageErrorf(cmd, "%s needs a session that stays: see -s", name)
 			}
 			r := &run{app: a, cmd: cmd, flags: f, args: args}
 			if f.tty {

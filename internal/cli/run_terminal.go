@@ -18,7 +18,7 @@ import (
 func (r *run) terminal() error {
 	for _, name := range []string{"session", "timeout", "json", "wait", "direct", "merge"} {
 		if r.cmd.Flags().Changed(name) {
-			err := ui.UsageErrorf(r.cmd, "--tty and --%s do not go together", name)
+			err := ui.UsageErrorf(r.cmd, "--tty and --%s cannot be combined", name)
 			if name == "session" {
 				err.Hint = "a terminal is a session of its own: `trl new -t NAME PROGRAM` starts one that stays"
 			}

@@ -50,7 +50,7 @@ status 1 if not. prune removes containers and pods of TRL that belong to no sess
 			switch {
 			case len(args) == 0 || args[0] == "check":
 			case args[0] != "ls" && args[0] != "prune":
-				return ui.UsageErrorf(cmd, "there is no %s %q", cmd.CommandPath(), args[0])
+				return noSuchWord(cmd, args[0], "ls", "check", "prune")
 			case len(args) > 1:
 				return ui.UsageErrorf(cmd, "%s %s takes no arguments", cmd.CommandPath(), args[0])
 			}

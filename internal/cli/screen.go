@@ -35,7 +35,7 @@ version prints only the rows that have changed, each after its number from 0 and
 		Args: ui.NameArgs(1, 1, "one session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if ansi && plainText {
-				return ui.UsageErrorf(cmd, "--ansi and --text do not go together")
+				return ui.UsageErrorf(cmd, "--ansi and --text cannot be combined")
 			}
 			p := api.SessionScreenParams{SessionID: args[0], Scrollback: lines.n, Format: api.FormatText}
 			if ansi || a.Stdout.Colour && !plainText && !asJSON {

@@ -82,12 +82,12 @@ configuration file. trl config shows the effective values.`,
 			if err == nil || stdio {
 				return err
 			}
-			if c, dialErr := dial(cmd.Context(), cfg); dialErr == nil {
+			if c, dialErr := a.dialSocket(cmd.Context(), cfg); dialErr == nil {
 				info, _ := c.SystemInfo(cmd.Context(), api.SystemInfoParams{})
 				_ = c.Close()
 				file := cmp.Or(info.ConfigFile, cfg.File())
 				if f := cmd.Flags().Lookup("http"); f.Changed {
-					return ui.WithHint(err, "`trl http on %s` makes the running daemon serve it; http = %q in its configuration file, %s, makes every later one, too", f.Value, f.Value, file)
+					return ui.WithHint(err, "`trl http on %s` makes the running daemon serve it; http = %q in its configuration file, %s, makes every later one serve it, too", f.Value, f.Value, file)
 				}
 				if f := cmd.Flags().Lookup("grpc"); f.Changed {
 					return ui.WithHint(err, "the running daemon can serve it: put grpc = %q into its configuration file, %s, and run `trl upgrade`; its sessions stay", f.Value, file)

@@ -37,7 +37,7 @@ stay as they are; 0 removes one. trl info shows which limits are in force.`,
 					return err
 				}
 				if p.LimitsMode == api.LimitsBestEffort {
-					a.reportEnforcement(ctx, c, info.SessionID)
+					a.reportEnforcement(ctx, c, info.SessionID, true)
 				}
 				if asJSON {
 					return a.Stdout.JSON(info)
@@ -49,7 +49,7 @@ stay as they are; 0 removes one. trl info shows which limits are in force.`,
 	}
 	flags := cmd.Flags()
 	limits.resources.register(flags, "the session")
-	flags.Lookup("best-effort").Usage = "go on without a limit that cannot be enforced"
+	flags.Lookup("best-effort").Usage = "continue without a limit that cannot be enforced"
 	limits.register(flags, "the session")
 	flags.BoolVar(&asJSON, "json", false, "print the session as JSON")
 	return cmd

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,10 +40,17 @@ If the daemon does not serve HTTP, trl share turns it on, for this machine only,
 				if errors.Is(err, api.ErrSessionNotFound) {
 					q := p
 					q.SessionID, q.DialogueID = "", p.SessionID
-					if d, other := c.WebShare(ctx, q); other == nil {
+					d, other := c.WebShare(ctx, q)
+					switch {
+					case other == nil:
 						r, err = d, nil
+					case errors.Is(other, api.ErrDialogueNotFound):
+						err = neitherFound(args[0])
+					default:
+						err = other
 					}
 				}
+				r.URL = a.reachable(r.URL)
 				switch {
 				case err != nil:
 					return tooOld(err)
@@ -55,12 +63,7 @@ If the daemon does not serve HTTP, trl share turns it on, for this machine only,
 				return nil
 			})
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return a.completeSessions(cmd, args, prefix)
-		},
+		ValidArgsFunction: a.completePages,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -69,4 +72,19 @@ If the daemon does not serve HTTP, trl share turns it on, for this machine only,
 	flags.BoolVar(&only, "print", false, "print only the address")
 	flags.BoolVar(&asJSON, "json", false, "print the share as JSON")
 	return cmd
+}
+
+// reachable returns an address of the daemon with the host at which this trl reaches the daemon: the
+// daemon itself knows only its own.
+func (a *app) reachable(address string) string {
+	at, err := url.Parse(a.url)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" {
+		return address
+	}
+	link, err := url.Parse(address)
+	if err != nil || link.Host == "" {
+		return address
+	}
+	link.Scheme, link.Host = at.Scheme, at.Host
+	return link.String()
 }

@@ -59,8 +59,8 @@ func (a *app) stop(cmd *cobra.Command, timeout ui.SecondsFlag) error {
 		return fmt.Errorf("daemon on %s, pid %d: %w", cfg.Socket, pid, err)
 	}
 	if err := gone(wait); err != nil {
-		return ui.WithHint(fmt.Errorf("daemon on %s, pid %d: still there after %s: %w", cfg.Socket, pid, wait, err),
-			"`kill -9 %d` ends it at once; its sessions go on, and the next daemon finds them", pid)
+		return ui.WithHint(fmt.Errorf("daemon on %s, pid %d: still running after %s: %w", cfg.Socket, pid, wait, err),
+			"`kill -9 %d` ends it at once; its sessions keep running, and the next daemon finds them", pid)
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (a *app) stopped(cfg config.Config, wait time.Duration) error {
 		err = gone(wait)
 	}
 	if err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("daemon with pid %d: still there after %s: %w", h.PID, wait, err)
+		return fmt.Errorf("daemon with pid %d: still running after %s: %w", h.PID, wait, err)
 	}
 	return nil
 }

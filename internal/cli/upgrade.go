@@ -54,9 +54,9 @@ and settings, nothing changes.`,
 			}
 			r, err := c.SystemUpgrade(cmd.Context(), api.SystemUpgradeParams{Binary: binary})
 			if err != nil {
-				return ui.WithHint(err, "the old daemon goes on")
+				return ui.WithHint(err, "the old daemon keeps running")
 			}
-			if err := awaitSuccessor(cmd.Context(), cfg, before.StartedAt); err != nil {
+			if err := a.awaitSuccessor(cmd.Context(), cfg, before.StartedAt); err != nil {
 				return ui.WithHint(err, "look at the daemon's log; the sessions are kept for the next `trl serve`")
 			}
 			if asJSON {
@@ -71,11 +71,11 @@ and settings, nothing changes.`,
 }
 
 // awaitSuccessor waits until a daemon answers that started at another time.
-func awaitSuccessor(ctx context.Context, cfg config.Config, began time.Time) error {
+func (a *app) awaitSuccessor(ctx context.Context, cfg config.Config, began time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, upgradeTimeout)
 	defer cancel()
 	for {
-		if c, err := dial(ctx, cfg); err == nil {
+		if c, err := a.dialSocket(ctx, cfg); err == nil {
 			info, err := c.SystemInfo(ctx, api.SystemInfoParams{})
 			_ = c.Close()
 			if err == nil && !info.StartedAt.Equal(began) {

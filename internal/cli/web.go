@@ -36,19 +36,16 @@ their login is revoked lose their connection at once.`,
 					return ui.UsageErrorf(cmd, "ls takes no LOGIN")
 				}
 			case args[0] != "revoke":
-				return ui.UsageErrorf(cmd, "there is no %s %q", cmd.CommandPath(), args[0])
+				return noSuchWord(cmd, args[0], "ls", "revoke")
 			case all != (len(args) == 1) || len(args) > 2:
 				return ui.UsageErrorf(cmd, "revoke needs one LOGIN or SHARE, or --all")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, cfg, err := a.connectRunning(cmd)
+			c, err := a.connect(cmd)
 			if err != nil {
 				return err
-			}
-			if c == nil {
-				return noDaemon(cfg)
 			}
 			defer c.Close()
 			if len(args) == 0 || args[0] == "ls" {

@@ -151,13 +151,19 @@ func read(group, name, file string) Page {
 // Pages returns all pages, in the order of the menu.
 func (s *Site) Pages() []Page { return slices.Clone(s.pages) }
 
-// Find returns the page of that name. If there is none, similar is the most similar name, or "".
+// Find returns the page of that name, or of that file, such as guides/ci.md. If there is none, similar is the most similar name, or "".
 func (s *Site) Find(name string) (p Page, similar string, found bool) {
+	i := slices.IndexFunc(s.pages, func(p Page) bool { return p.Name == name })
+	for _, file := range []string{name, "docs/" + name, "docs/" + name + ".md"} {
+		if i < 0 {
+			i = slices.IndexFunc(s.pages, func(p Page) bool { return p.path == file && file != "" })
+		}
+	}
+	if i >= 0 {
+		return s.pages[i], "", true
+	}
 	var names []string
 	for _, p := range s.pages {
-		if p.Name == name {
-			return p, "", true
-		}
 		names = append(names, p.Name)
 	}
 	return Page{}, near.Word(name, names, 2), false

@@ -30,24 +30,49 @@ type execAnswer struct {
 	Stdout     string `json:"stdout,omitempty" jsonschema:"its new output since your last call"`
 	Stderr     string `json:"stderr,omitempty"`
 	Note       string `json:"note" jsonschema:"the outcome, and how to continue"`
+	unenforced
 
 	bracket bool // in the text, the note stands in brackets, so that it does not look like output
 }
 
 func (a execAnswer) text() string {
 	if !a.bracket {
-		return a.Note
+		return a.unenforced.lines() + a.Note
 	}
 	var b strings.Builder
 	if a.NewSession {
 		fmt.Fprintf(&b, "[new session %s]\n", a.SessionID)
 	}
+	b.WriteString(a.unenforced.lines())
 	b.WriteString(endLine(a.Stdout))
 	if a.Stderr != "" {
 		b.WriteString("[stderr]\n" + endLine(a.Stderr))
 	}
 	b.WriteString("[" + a.Note + "]")
 	return b.String()
+}
+
+// unenforced has the limits that the place of a new session cannot enforce.
+type unenforced struct {
+	NotEnforced []api.UnenforcedLimit `json:"not_enforced,omitempty"`
+}
+
+// lines returns one line for each limit.
+func (u unenforced) lines() string {
+	var b strings.Builder
+	for _, l := range u.NotEnforced {
+		fmt.Fprintf(&b, "[limit %s is not enforced: %s]\n", l.Limit, l.Reason)
+	}
+	return b.String()
+}
+
+// unenforcedIn returns the limits of a new session that its place cannot enforce.
+func (c *conn) unenforcedIn(ctx context.Context, session string) unenforced {
+	info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: session})
+	if err != nil || info.Limits == nil {
+		return unenforced{}
+	}
+	return unenforced{info.Limits.NotEnforced}
 }
 
 // outcome copies the outcome of a command that has ended.
@@ -98,10 +123,12 @@ type screenAnswer struct {
 	Title     string `json:"title,omitempty"`
 	ExitCode  *int   `json:"exit_code,omitempty" jsonschema:"when the program has ended"`
 	Note      string `json:"note,omitempty"`
+	unenforced
 }
 
 func (a screenAnswer) text() string {
 	var b strings.Builder
+	b.WriteString(a.unenforced.lines())
 	b.WriteString(endLine(a.Screen))
 	fmt.Fprintf(&b, "[terminal %s, %dx%d, cursor at line %d column %d", a.SessionID, a.Cols, a.Rows, a.Line, a.Column)
 	if a.Title != "" {

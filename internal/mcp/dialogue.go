@@ -196,7 +196,7 @@ func (c *conn) dialogueRespond(ctx call, in dialogueRespondInput) (string, error
 			return "", err
 		}
 		if len(open) == 0 {
-			return "", api.Errorf(api.CodeConflict, "dialogue %q: no request waits for an answer: go on with dialogue_send", id)
+			return "", api.Errorf(api.CodeConflict, "dialogue %q: no request waits for an answer: continue with dialogue_send", id)
 		}
 		if len(open) > 1 {
 			return "", api.Errorf(api.CodeConflict, "dialogue %q: %d requests wait for an answer: name one by its request_id", id, len(open))
@@ -246,7 +246,7 @@ func (c *conn) dialogueStop(ctx call, in dialogueStopInput) (string, error) {
 	if info.Ended != nil {
 		how = colon(info.Ended.Text)
 	}
-	return fmt.Sprintf("ended %s%s; dialogue_start {\"resume\": %q} goes on with it", info.DialogueID, how, info.DialogueID), nil
+	return fmt.Sprintf("ended %s%s; dialogue_start {\"resume\": %q} continues it", info.DialogueID, how, info.DialogueID), nil
 }
 
 // dialogueOf returns the dialogue with a name or id; without one, the dialogue that was started
@@ -276,7 +276,7 @@ func (c *conn) reconnect(ctx call, id string) (info api.DialogueInfo, note strin
 	case err != nil:
 		return info, "", err
 	case found.State != api.DialogueError:
-		note = fmt.Sprintf("[%s was lost and is found again]\n", found.DialogueID)
+		note = fmt.Sprintf("[%s was unreachable and is reachable again]\n", found.DialogueID)
 	}
 	return found, note, nil
 }

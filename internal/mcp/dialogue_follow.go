@@ -129,11 +129,11 @@ func (c *conn) dialogueAnswer(ctx call, info api.DialogueInfo, news dialogueNews
 		}
 		fmt.Fprintf(&b, "[%s waits for your answer]", id)
 	case api.DialogueRunning, api.DialogueStarting:
-		fmt.Fprintf(&b, "[%s still works after %s; go on with dialogue_send {\"dialogue\": %q}, or stop it with dialogue_stop]", id, news.waited.Round(time.Second/10), id)
+		fmt.Fprintf(&b, "[%s still works after %s; continue with dialogue_send {\"dialogue\": %q}, or stop it with dialogue_stop]", id, news.waited.Round(time.Second/10), id)
 	case api.DialogueError:
 		fmt.Fprintf(&b, "[%s]", faultNote(info))
 	case api.DialogueEnded:
-		fmt.Fprintf(&b, "[%s has ended; dialogue_start {\"resume\": %q} goes on with it]", id, id)
+		fmt.Fprintf(&b, "[%s has ended; dialogue_start {\"resume\": %q} continues it]", id, id)
 	default:
 		fmt.Fprintf(&b, "[%s is %s]", id, info.State)
 	}

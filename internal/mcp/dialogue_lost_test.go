@@ -118,7 +118,7 @@ func TestDialogueLost(t *testing.T) {
 	// Every tool that needs the agent says that it is lost, and what to do.
 	way.close()
 	p.is(id, api.DialogueError)
-	lost := id + ` cannot be reached: .*; dialogue_send looks for it again`
+	lost := id + ` cannot be reached: .*; dialogue_send tries again`
 	p.does("dialogue_send", nil, `\[`+lost+`\]`)
 	for tool, args := range map[string]map[string]any{
 		"dialogue_send":    {"text": "x"},
@@ -131,7 +131,7 @@ func TestDialogueLost(t *testing.T) {
 
 	// It is there again: the request still waits, and is answered.
 	way.open()
-	found := `\[` + id + ` was lost and is found again\]\n`
+	found := `\[` + id + ` was unreachable and is reachable again\]\n`
 	p.does("dialogue_respond", map[string]any{"decision": "allow", "timeout_s": 0.1}, found+`.*\[`+id+` still works .*`)
 	way.close()
 	p.does("dialogue_send", nil, `.*\[`+lost+`\]`)
@@ -225,12 +225,12 @@ func TestDialogueFaults(t *testing.T) {
 	service := &faulty{}
 	p := serve(t, 50*time.Millisecond, service)
 	for reason, c := range map[string]struct{ code, text string }{
-		"":              {"RUNTIME_UNAVAILABLE", "d-1 cannot be reached; dialogue_send looks for it again"},
-		"unreachable":   {"RUNTIME_UNAVAILABLE", "d-1 cannot be reached: why; dialogue_send looks for it again"},
-		"refused":       {"RUNTIME_UNAVAILABLE", "d-1 cannot be reached: why; dialogue_send looks for it again"},
-		"auth_rejected": {"RUNTIME_UNAVAILABLE", "d-1 cannot be reached, as its credentials are rejected: why; when the files of its remote have others, dialogue_send looks for it again"},
+		"":              {"RUNTIME_UNAVAILABLE", "d-1 cannot be reached; dialogue_send tries again"},
+		"unreachable":   {"RUNTIME_UNAVAILABLE", "d-1 cannot be reached: why; dialogue_send tries again"},
+		"refused":       {"RUNTIME_UNAVAILABLE", "d-1 cannot be reached: why; dialogue_send tries again"},
+		"auth_rejected": {"RUNTIME_UNAVAILABLE", "d-1 cannot be reached, as its credentials are rejected: why; replace them in the files of its remote, then dialogue_send tries again"},
 		"session_gone":  {"RUNTIME_UNAVAILABLE", `the agent of d-1 has ended: why; dialogue_start {"resume": "d-1"} starts it again`},
-		"disk":          {"RESOURCE_PRESSURE", "d-1 waits, as its record cannot be written: why; it goes on by itself when there is room on the disk"},
+		"disk":          {"RESOURCE_PRESSURE", "d-1 waits, as its record cannot be written: why; it continues by itself when the disk has room"},
 	} {
 		if service.fault = nil; reason != "" {
 			service.fault = &api.DialogueFault{Reason: reason, Message: "why"}

@@ -17,7 +17,7 @@ func (c *conn) dialogueRead(ctx call, in dialogueReadInput) (string, error) {
 		return c.readRaw(ctx, id, in)
 	}
 	if in.Epoch != 0 {
-		return "", api.Errorf(api.CodeInvalidParams, "epoch: is for raw: the transcript covers all processes")
+		return "", api.Errorf(api.CodeInvalidParams, "epoch: is only for raw; the transcript covers all processes")
 	}
 	tr, err := c.Service.DialogueTranscript(ctx, api.DialogueTranscriptParams{DialogueID: id})
 	if err != nil {
@@ -51,7 +51,7 @@ const maxRaw = 4 << 20
 // readRaw reads the stdout or stdin of the agent's program.
 func (c *conn) readRaw(ctx call, id string, in dialogueReadInput) (string, error) {
 	if in.Raw != api.EventStdout && in.Raw != "stdin" {
-		return "", api.Errorf(api.CodeInvalidParams, "raw: %.40q is not stdout or stdin", in.Raw)
+		return "", api.Errorf(api.CodeInvalidParams, "raw: %.40q must be stdout or stdin", in.Raw)
 	}
 	limit := min(bytesOr(in.MaxBytes), maxRaw)
 	p := api.DialogueRawParams{DialogueID: id, Stream: in.Raw, Epoch: in.Epoch, Offset: in.Offset, Limit: &limit}

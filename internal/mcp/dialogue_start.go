@@ -25,10 +25,13 @@ func (c *conn) dialogueStart(ctx call, in dialogueStartInput) (string, error) {
 		c.destroyOwn()
 		return "", errDisconnected
 	}
+	var text string
 	if in.Prompt == "" {
-		return c.dialogueAnswer(ctx, info, dialogueNews{})
+		text, err = c.dialogueAnswer(ctx, info, dialogueNews{})
+	} else {
+		text, err = c.sendAndFollow(ctx, info.DialogueID, in.Prompt, in.TimeoutS, in.MaxBytes)
 	}
-	return c.sendAndFollow(ctx, info.DialogueID, in.Prompt, in.TimeoutS, in.MaxBytes)
+	return c.unenforcedIn(ctx, info.SessionID).lines() + text, err
 }
 
 // startAgent starts the agent, in a new dialogue or in one that has ended.
@@ -61,7 +64,7 @@ func (c *conn) startAgent(ctx call, in dialogueStartInput) (info api.DialogueInf
 	}
 	info, err = c.Service.DialogueCreate(ctx, p)
 	if err != nil && in.Resume != "" {
-		err = api.Errorf(api.AsError(err).Code, "%q is no dialogue (list shows them), and as a conversation of the agent's own: %s", in.Resume, err)
+		err = api.Errorf(api.AsError(err).Code, "%q is not a dialogue (list shows them), and as a conversation of the agent's own: %s", in.Resume, err)
 	}
 	return info, true, err
 }
@@ -72,7 +75,7 @@ func (c *conn) resume(ctx call, was api.DialogueInfo, in dialogueStartInput) (ap
 	gone := was.Error != nil && was.Error.Reason == "session_gone"
 	switch {
 	case was.State != api.DialogueEnded && !gone:
-		return was, api.Errorf(api.CodeConflict, "%s has not ended, it is %s: go on with dialogue_send {\"dialogue\": %q}", id, was.State, id)
+		return was, api.Errorf(api.CodeConflict, "%s has not ended, it is %s: continue with dialogue_send {\"dialogue\": %q}", id, was.State, id)
 	case in.Program != nil, in.Remote != nil, in.Agent != "" && in.Agent != was.Agent, in.Dir != "" && in.Dir != was.WorkingDir, in.Name != "" && in.Name != was.Name,
 		in.Isolate != "", in.limitsInput != limitsInput{}:
 		return was, api.Errorf(api.CodeInvalidParams, "%s keeps its settings: leave out agent, program, working_dir, remote, name, isolate and limits", id)

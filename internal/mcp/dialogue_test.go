@@ -32,7 +32,7 @@ func TestDialogueTurns(t *testing.T) {
 	p.does("dialogue_read", map[string]any{"full": true}, `.*\n\(thinks\) secret\n.*`)
 	p.does("dialogue_read", map[string]any{"max_bytes": 5}, `> cwd\n\[[\d,]+ bytes more: dialogue_read \{"dialogue": "d-\S+", "offset": 5\}\]\n\[.*`)
 	p.does("list", nil, `.*s-\S+ running program .*, of dialogue `+id+`\n.*`+id+` idle claude in /usr, 4 turns\n`)
-	p.does("dialogue_stop", nil, `ended `+id+`: terminated; dialogue_start \{"resume": "`+id+`"\} goes on with it`)
+	p.does("dialogue_stop", nil, `ended `+id+`: terminated; dialogue_start \{"resume": "`+id+`"\} continues it`)
 	p.refuses("dialogue_send", map[string]any{"text": "x"}, "DIALOGUE_ENDED")
 	p.does("dialogue_start", map[string]any{"resume": id, "prompt": "again"}, `You said: again\n\[`+id+` is idle\]`)
 	p.does("dialogue_send", map[string]any{"text": "exit 3"}, `(?s)\[the turn is lost\]\n\[the agent has ended: unexpected_exit\]\n\[`+id+` has ended; dialogue_start .*\]`)
@@ -52,7 +52,7 @@ func TestDialogueRequests(t *testing.T) {
 	p.refuses("dialogue_respond", map[string]any{"request_id": "nothing", "decision": "deny"}, "dialogue_send lists those that wait")
 	p.does("dialogue_respond", map[string]any{"request_id": m[2], "decision": "deny", "message": "not that"}, `\[Bash: rm -rf x → failed: not that\]\nafter\n\[.* is idle\]`)
 	p.refuses("dialogue_respond", map[string]any{"request_id": m[2], "decision": "allow"}, "CONFLICT")
-	p.refuses("dialogue_respond", map[string]any{"decision": "allow"}, "no request waits for an answer: go on with dialogue_send")
+	p.refuses("dialogue_respond", map[string]any{"decision": "allow"}, "no request waits for an answer: continue with dialogue_send")
 	p.does("dialogue_send", map[string]any{"text": "ask Bash ls"}, strings.ReplaceAll(ask, "%", "ls"))
 	p.does("dialogue_respond", map[string]any{"decision": "allow", "input": map[string]any{"command": "ls -l"}}, `\[Bash: ls.* → completed: .*ls -l.*\]\n\[.* is idle\]`)
 	p.does("dialogue_send", map[string]any{"text": "ask Bash ls; say not reached"}, strings.ReplaceAll(ask, "%", "ls"))
@@ -137,7 +137,7 @@ func TestDialogueSettings(t *testing.T) {
 	p.does("dialogue_send", nil, `.*\[Bash: rm y → failed.*\]\n\[.* is idle\]`)
 
 	// A resumed agent keeps its settings, unless new ones are given.
-	p.refuses("dialogue_start", map[string]any{"resume": m[1]}, "CONFLICT: "+m[1]+` has not ended, it is idle: go on with dialogue_send {"dialogue": "`+m[1]+`"}`)
+	p.refuses("dialogue_start", map[string]any{"resume": m[1]}, "CONFLICT: "+m[1]+` has not ended, it is idle: continue with dialogue_send {"dialogue": "`+m[1]+`"}`)
 	p.does("dialogue_stop", nil, `ended .*`)
 	p.refuses("dialogue_send", map[string]any{"model": "third"}, "dialogue_start with resume starts the agent again")
 	p.refuses("dialogue_start", map[string]any{"resume": m[1], "working_dir": "/"}, "keeps its settings: leave out")
@@ -171,7 +171,7 @@ func TestDialogueOwnID(t *testing.T) {
 	if info, err := p.service.DialogueInfo(t.Context(), api.DialogueInfoParams{DialogueID: m[1]}); err != nil || info.NativeSession != own || info.Epoch != 1 {
 		t.Errorf("%+v, %v", info, err)
 	}
-	p.refuses("dialogue_start", map[string]any{"program": []string{agent, "-fail-resume"}, "resume": "nobody"}, `"nobody" is no dialogue (list shows them), and as a conversation of the agent's own: `)
+	p.refuses("dialogue_start", map[string]any{"program": []string{agent, "-fail-resume"}, "resume": "nobody"}, `"nobody" is not a dialogue (list shows them), and as a conversation of the agent's own: `)
 	p.refuses("dialogue_start", map[string]any{"program": []string{agent}, "resume": "d-nobody"}, "DIALOGUE_NOT_FOUND")
 	p.closed() // it is new and has no name
 	if info, err := p.service.DialogueInfo(t.Context(), api.DialogueInfoParams{DialogueID: m[1]}); err != nil || info.State != api.DialogueEnded {
@@ -192,8 +192,8 @@ func TestDialogueRaw(t *testing.T) {
 		t.Errorf("offset %s, want %d", m[1], at+2)
 	}
 	p.does("dialogue_read", map[string]any{"raw": "stdout", "tail": 3, "max_bytes": 100}, regexp.QuoteMeta(all[len(all)-3:])+`\n\[stdout .*`)
-	p.refuses("dialogue_read", map[string]any{"raw": "stderr"}, `INVALID_PARAMS: raw: "stderr" is not stdout or stdin`)
-	p.refuses("dialogue_read", map[string]any{"epoch": 1}, "INVALID_PARAMS: epoch: is for raw")
+	p.refuses("dialogue_read", map[string]any{"raw": "stderr"}, `INVALID_PARAMS: raw: "stderr" must be stdout or stdin`)
+	p.refuses("dialogue_read", map[string]any{"epoch": 1}, "INVALID_PARAMS: epoch: is only for raw")
 	p.refuses("dialogue_read", map[string]any{"raw": "stdout", "epoch": 2}, "INVALID_PARAMS")
 	p.refuses("dialogue_read", map[string]any{"raw": "stdout", "offset": 1 << 40}, "beyond the end")
 	p.does("dialogue_stop", nil, `ended .*`)
@@ -207,7 +207,7 @@ func TestDialoguePatience(t *testing.T) {
 	gates := t.TempDir()
 	agent := []string{trltest.FakeAgent(t), "-gates", gates}
 	m := p.does("dialogue_start", map[string]any{"program": agent, "prompt": "say begun; hang"},
-		`begun\n\[(d-\S+) still works after .*; go on with dialogue_send \{"dialogue": "d-\S+"\}, or stop it with dialogue_stop\]`)
+		`begun\n\[(d-\S+) still works after .*; continue with dialogue_send \{"dialogue": "d-\S+"\}, or stop it with dialogue_stop\]`)
 	p.does("dialogue_send", map[string]any{"timeout_s": 0.1}, `\[d-\S+ still works after 100ms.*`)
 	p.does("dialogue_stop", map[string]any{"interrupt": true}, `\[the turn is interrupted\]\n\[`+m[1]+` is idle\]`)
 	p.does("dialogue_send", map[string]any{"text": "say " + strings.Repeat("long ", 10000) + "end"},

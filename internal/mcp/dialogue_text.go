@@ -181,13 +181,13 @@ func faultNote(info api.DialogueInfo) string {
 	}
 	switch f.Reason {
 	case "disk":
-		return fmt.Sprintf("%s waits, as its record cannot be written%s; it goes on by itself when there is room on the disk", id, colon(f.Message))
+		return fmt.Sprintf("%s waits, as its record cannot be written%s; it continues by itself when the disk has room", id, colon(f.Message))
 	case "session_gone":
 		return fmt.Sprintf("the agent of %s has ended%s; dialogue_start {\"resume\": %q} starts it again", id, colon(f.Message), id)
 	case "auth_rejected":
-		return fmt.Sprintf("%s cannot be reached, as its credentials are rejected%s; when the files of its remote have others, dialogue_send looks for it again", id, colon(f.Message))
+		return fmt.Sprintf("%s cannot be reached, as its credentials are rejected%s; replace them in the files of its remote, then dialogue_send tries again", id, colon(f.Message))
 	}
-	return fmt.Sprintf("%s cannot be reached%s; dialogue_send looks for it again", id, colon(f.Message))
+	return fmt.Sprintf("%s cannot be reached%s; dialogue_send tries again", id, colon(f.Message))
 }
 
 func requestTitle(r api.DialogueRequest) string {

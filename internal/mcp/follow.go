@@ -56,7 +56,7 @@ func (c *conn) followExec(ctx call, p api.ExecWaitParams, limit int64) (execAnsw
 		a.outcome(r.Happened[0].Outcome)
 		return a, nil
 	}
-	goOn := fmt.Sprintf("go on with wait {\"exec_id\": %q}, or stop it with cancel", id)
+	goOn := fmt.Sprintf("continue with wait {\"exec_id\": %q}, or stop it with cancel", id)
 	if info.State == api.ExecQueued {
 		a.Note = fmt.Sprintf("not started after %s: %s; %s", waited.Round(time.Second/10), c.waitsFor(ctx, info), goOn)
 	} else {

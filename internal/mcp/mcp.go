@@ -98,9 +98,9 @@ func (c Config) instructions() string {
 
 const (
 	shellInstructions = `Runs commands in persistent shells. "run" works in one default shell for this connection: cd, export and functions stay between calls.
-Give "session" a name for a separate shell that outlives the connection. Long commands: "run" answers "still running" with an exec_id; go on with "wait". Use "start" for servers and other background work.`
+Give "session" a name for a separate shell that outlives the connection. Long commands: "run" returns "still running" with an exec_id; continue with "wait". Use "start" for servers and other background work.`
 	terminalInstructions = `
-Programs that want a screen or keys (vim, top, python3, ssh, gdb): "terminal_start", then "terminal_type" with text and keys, which answers the screen.`
+Programs that want a screen or keys (vim, top, python3, ssh, gdb): "terminal_start", then "terminal_type" with text and keys, which returns the screen.`
 	dialogueInstructions = `
 Other coding agents as helpers: "dialogue_start" with a task, then "dialogue_send", and "dialogue_respond" when they ask.`
 )

@@ -234,7 +234,7 @@ func TestWrongDirectory(t *testing.T) {
 func TestQueued(t *testing.T) {
 	p := connect(t, 300*time.Millisecond)
 	first := p.does("run", map[string]any{"command": "sleep 77"}, `\[still running .*"(x-[^"]+)".*`)[1]
-	m := p.does("run", map[string]any{"command": "echo second"}, `\[not started after .*: it waits for (x-\S+) in session s-\S+; go on with wait \{"exec_id": "(x-[^"]+)"\}, or stop it with cancel\]`)
+	m := p.does("run", map[string]any{"command": "echo second"}, `\[not started after .*: it waits for (x-\S+) in session s-\S+; continue with wait \{"exec_id": "(x-[^"]+)"\}, or stop it with cancel\]`)
 	if m[1] != first {
 		t.Errorf("waits for %s, not %s", m[1], first)
 	}
@@ -350,7 +350,7 @@ func TestLongOutput(t *testing.T) {
 
 func TestStillRunning(t *testing.T) {
 	p := connect(t, 300*time.Millisecond)
-	m := p.does("run", map[string]any{"command": "echo begun; read x < /dev/zero & sleep 77; echo done"}, `begun\n\[still running after .*; go on with wait \{"exec_id": "(x-[^"]+)"\}, or stop it with cancel\]`)
+	m := p.does("run", map[string]any{"command": "echo begun; read x < /dev/zero & sleep 77; echo done"}, `begun\n\[still running after .*; continue with wait \{"exec_id": "(x-[^"]+)"\}, or stop it with cancel\]`)
 	p.does("wait", map[string]any{"exec_id": m[1]}, `\[still running .*`)
 	p.does("cancel", map[string]any{"exec_id": m[1]}, `stopped x-.*, with \d process(?:es)?`)
 	p.does("wait", map[string]any{"exec_id": m[1]}, `(?:\[stderr\]\nTerminated\n)?\[cancelled after .*`)
@@ -558,4 +558,28 @@ func TestQuiet(t *testing.T) {
 	if err != nil || log.Len() > 0 {
 		t.Errorf("%v, logged:\n%s", err, log.String())
 	}
+}
+
+// TestUnenforcedLimits: an answer about a new session names the limits that are not in force there.
+func TestUnenforcedLimits(t *testing.T) {
+	p := serve(t, 0, lacking{trltest.Start(t).Client(t)})
+	const line = `\[limit pids is not enforced: there is no cgroup\]`
+	p.does("run", map[string]any{"command": "true"}, line+`\n\[exit code 0 .*`)
+	p.does("run", map[string]any{"command": "true"}, `\[exit code 0 .*`) // the session is no longer new
+	p.does("run", map[string]any{"command": "true", "session": "other"}, `\[new session .*\]\n`+line+`\n\[exit code 0 .*`)
+	p.does("start", map[string]any{"command": "true"}, line+`\nstarted .*`)
+	p.does("terminal_start", map[string]any{"command": "sh"}, line+`\n.*`)
+	got, _ := p.structured("start", map[string]any{"command": "true"})["not_enforced"].([]any)
+	if len(got) != 1 || got[0].(map[string]any)["limit"] != api.LimitPids {
+		t.Errorf("%v", got)
+	}
+}
+
+// lacking is a daemon in whose sessions the limit of processes is not in force.
+type lacking struct{ api.Service }
+
+func (l lacking) SessionInfo(ctx context.Context, p api.SessionInfoParams) (api.SessionDetails, error) {
+	info, err := l.Service.SessionInfo(ctx, p)
+	info.Limits = &api.SessionLimits{LimitReport: api.LimitReport{NotEnforced: []api.UnenforcedLimit{{Limit: api.LimitPids, Reason: "there is no cgroup"}}}}
+	return info, err
 }

@@ -23,7 +23,12 @@ func Serve(ctx context.Context, c Config, in io.ReadCloser, out io.Writer) error
 		defer wire.WatchFile(f, stop)()
 	}
 	conn := newConn(ctx, c)
-	err := conn.server.Run(ctx, answersFirst{&mcp.IOTransport{Reader: in, Writer: keepOpen{out}}, reading})
+	// Not Run, which logs the end of the context as an error: Ctrl-C is none.
+	session, err := conn.server.Connect(ctx, answersFirst{&mcp.IOTransport{Reader: in, Writer: keepOpen{out}}, reading}, nil)
+	if err == nil {
+		defer context.AfterFunc(ctx, func() { _ = session.Close() })()
+		err = session.Wait()
+	}
 	conn.end()
 	return cmp.Or(err, ctx.Err())
 }

@@ -97,7 +97,9 @@ func (c *conn) terminalStart(ctx call, in terminalStartInput) (screenAnswer, err
 	c.mu.Lock()
 	c.terminal = id
 	c.mu.Unlock()
-	return c.screenAfter(ctx, id, 0, func() (string, error) { return c.waitAtRest(ctx, id, 0) })
+	a, err := c.screenAfter(ctx, id, 0, func() (string, error) { return c.waitAtRest(ctx, id, 0) })
+	a.unenforced = c.unenforcedIn(ctx, id)
+	return a, err
 }
 
 // plainWords returns the words of a command without any shell syntax; nil for any other command.

@@ -74,7 +74,7 @@ func (c *conn) addShellTools() {
 	yes := true
 	add(c, &mcp.Tool{
 		Name: "run", Title: "Run a command",
-		Description: "Run a shell command and wait for it. cd, export and functions stay for the next call. Returns exit code and output; a long command returns \"still running\" and goes on.",
+		Description: "Run a shell command and wait for it. cd, export and functions stay for the next call. Returns exit code and output; a long command returns \"still running\" and keeps running.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.run)
 	add(c, &mcp.Tool{
@@ -123,7 +123,7 @@ type call struct {
 
 func (c *conn) run(ctx call, in runInput) (execAnswer, error) {
 	if in.Command == "" && in.Argv == nil {
-		return execAnswer{}, api.InvalidParam("command", "is required, or argv")
+		return execAnswer{}, api.InvalidParam("command", "is required, unless argv is set")
 	}
 	id, fresh, err := c.session(ctx, in.Session, in.sessionInput)
 	if err != nil {
@@ -146,16 +146,20 @@ func (c *conn) run(ctx call, in runInput) (execAnswer, error) {
 		return execAnswer{}, ctx.Err()
 	}
 	a.NewSession = fresh && in.Session != ""
+	if fresh {
+		a.unenforced = c.unenforcedIn(ctx, id)
+	}
 	return a, err
 }
 
 func (c *conn) start(ctx call, in startInput) (execAnswer, error) {
 	var id string
 	var err error
-	if in.Session == "" {
+	fresh := in.Session == ""
+	if fresh {
 		id, err = c.createSpare(ctx, in.sessionInput)
 	} else {
-		id, _, err = c.session(ctx, in.Session, in.sessionInput)
+		id, fresh, err = c.session(ctx, in.Session, in.sessionInput)
 	}
 	if err != nil {
 		return execAnswer{}, err
@@ -168,10 +172,14 @@ func (c *conn) start(ctx call, in startInput) (execAnswer, error) {
 		}
 		return execAnswer{}, err
 	}
-	return execAnswer{
+	a := execAnswer{
 		ExecID: info.ExecID, SessionID: id, State: stateOf(info.State),
 		Note: fmt.Sprintf("started %s in session %s; wait {\"exec_id\": %q} returns its output", info.ExecID, id, info.ExecID),
-	}, nil
+	}
+	if fresh {
+		a.unenforced = c.unenforcedIn(ctx, id)
+	}
+	return a, nil
 }
 
 func (c *conn) wait(ctx call, in waitInput) (execAnswer, error) {

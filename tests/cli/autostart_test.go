@@ -124,28 +124,30 @@ func TestAutoExitLeavesNoCallerAlone(t *testing.T) {
 // TestDaemonThatTakesTheConnectionWithIt plays a daemon that exits just when a client has connected.
 func TestDaemonThatTakesTheConnectionWithIt(t *testing.T) {
 	t.Parallel()
-	s := newSandbox(t)
-	if err := os.Mkdir(filepath.Dir(s.socket()), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", s.socket())
-	if err != nil {
-		t.Fatal(err)
-	}
-	played := make(chan error, 1)
-	go func() {
-		conn, err := l.Accept()
-		if err == nil {
-			_ = l.Close() // and removes the socket
-			err = conn.Close()
+	for _, args := range [][]string{{"run", "echo hello"}, {"run", "-s", "work", "echo hello"}} {
+		s := newSandbox(t)
+		if err := os.Mkdir(filepath.Dir(s.socket()), 0o700); err != nil {
+			t.Fatal(err)
 		}
-		played <- err
-	}()
-	if o := s.run(t, "run", "echo hello"); o.stdout != "hello\n" || o.status != 0 || o.stderr != "" {
-		t.Errorf("%+v", o)
-	}
-	if err := <-played; err != nil {
-		t.Error(err)
+		l, err := net.Listen("unix", s.socket())
+		if err != nil {
+			t.Fatal(err)
+		}
+		played := make(chan error, 1)
+		go func() {
+			conn, err := l.Accept()
+			if err == nil {
+				_ = l.Close() // and removes the socket
+				err = conn.Close()
+			}
+			played <- err
+		}()
+		if o := s.run(t, args...); o.stdout != "hello\n" || o.status != 0 || o.stderr != "" {
+			t.Errorf("%q: %+v", args, o)
+		}
+		if err := <-played; err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -179,6 +181,33 @@ func TestNoStart(t *testing.T) {
 	}
 	if _, err := os.Lstat(s.state()); err == nil {
 		t.Error("the state directory was made")
+	}
+}
+
+// TestObservingStartsNoDaemon: the commands that show the state of the daemon itself start none,
+// because a new daemon would have nothing to show.
+func TestObservingStartsNoDaemon(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	for _, args := range [][]string{{"config", "--daemon"}, {"log"}, {"log", "-f"}, {"log", "--no-start"}, {"web"}, {"web", "revoke", "--all"}} {
+		o := s.run(t, args...)
+		if o.status != 125 || o.stdout != "" || !strings.Contains(o.stderr, "no daemon is running on "+s.socket()) || !strings.Contains(o.stderr, "hint: ") {
+			t.Errorf("%q: %+v", args, o)
+		}
+	}
+	if o := s.run(t, "config"); o.status != 0 {
+		t.Errorf("the settings of the next daemon: %+v", o)
+	}
+	if _, err := os.Lstat(s.state()); err == nil {
+		t.Error("the state directory was made")
+	}
+	if o := s.run(t, "ls"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	for _, args := range [][]string{{"config", "--daemon"}, {"log"}} {
+		if o := s.run(t, args...); o.status != 0 || o.stdout == "" {
+			t.Errorf("%q with a daemon: %+v", args, o)
+		}
 	}
 }
 

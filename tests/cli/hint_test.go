@@ -50,3 +50,19 @@ func TestHintWhileItRuns(t *testing.T) {
 		}
 	}
 }
+
+// TestHintNamesEveryKind: where a name may be that of more than a session, the hint for an unknown one
+// names each list.
+func TestHintNamesEveryKind(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	for command, want := range map[string]string{
+		"share": "trl: session or dialogue \"nosuch\": not found\nhint: `trl ls` lists the sessions, `trl dialogue ls -a` the dialogues\n",
+		"open":  "trl: session or dialogue \"nosuch\": not found\nhint: `trl ls` lists the sessions, `trl dialogue ls -a` the dialogues\n",
+		"play":  "trl: session \"nosuch\": not found\nhint: `trl ls -a` lists the sessions, `trl recordings` the recordings\n",
+	} {
+		if o := s.run(t, command, "nosuch"); o.status != 125 || o.stdout != "" || o.stderr != want {
+			t.Errorf("%s: %+v", command, o)
+		}
+	}
+}

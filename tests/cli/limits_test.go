@@ -49,10 +49,10 @@ func TestLimitsOfNewSessions(t *testing.T) {
 		status int
 		want   string
 	}{
-		{[]string{"run", "--lifetime", "1h", "true"}, 125, "--lifetime is for a session that stays, see -s"},
-		{[]string{"run", "-t", "--idle-timeout", "1h", "true"}, 125, "--idle-timeout is for a session that stays, see -s"},
-		{[]string{"run", "-s", "lifetime-run", "--lifetime", "1h", "true"}, 125, `session "lifetime-run": already exists; --lifetime is for a new one`},
-		{[]string{"start", "-s", "lifetime-run", "--idle-timeout", "1h", "true"}, 125, `session "lifetime-run": already exists; --idle-timeout is for a new one`},
+		{[]string{"run", "--lifetime", "1h", "true"}, 125, "--lifetime needs a session that stays: see -s"},
+		{[]string{"run", "-t", "--idle-timeout", "1h", "true"}, 125, "--idle-timeout needs a session that stays: see -s"},
+		{[]string{"run", "-s", "lifetime-run", "--lifetime", "1h", "true"}, 125, `session "lifetime-run": already exists; --lifetime is only for a new one`},
+		{[]string{"start", "-s", "lifetime-run", "--idle-timeout", "1h", "true"}, 125, `session "lifetime-run": already exists; --idle-timeout is only for a new one`},
 	} {
 		if o := s.run(t, c.args...); o.status != c.status || !strings.Contains(o.stderr, c.want) {
 			t.Errorf("%s: %+v, want %d %s", c.args, o, c.status, c.want)

@@ -116,7 +116,7 @@ func TestMCPClientGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		rest, _ := io.ReadAll(answers)
-		if status := wait(t, cmd); status != 0 || bytes.Contains(rest, []byte("still running")) {
+		if status := wait(t, cmd); status != 0 || bytes.Contains(rest, []byte("still running")) || name == "stops it" && stderr.Len() > 0 {
 			t.Errorf("%s: status %d, answers %s, stderr %s", name, status, rest, stderr.String())
 		}
 		in.Close()

@@ -1,11 +1,15 @@
 package cli_test
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -208,6 +212,48 @@ func TestSocketIsRemoved(t *testing.T) {
 	}
 	if list := s.daemons(); len(list) > 0 {
 		t.Errorf("still there: %v", list)
+	}
+}
+
+// TestNoPermissionOnDockerSocket: the error says who may use the engine, and what to do.
+func TestNoPermissionOnDockerSocket(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	const adm = 4 // a group of every Linux
+	group := testkit.Must(user.LookupGroupId(strconv.Itoa(adm)))(t).Name
+	for _, c := range []struct {
+		name string
+		gid  int
+		mode os.FileMode
+		says string
+	}{
+		{"owner", 0, 0o600, "which only its owner (uid 0) may use; run the daemon as that user"},
+		{"group", adm, 0o660, "which belongs to the group " + group + ": add the daemon's user to that group (sudo usermod -aG " + group + " "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			socket := filepath.Join(a.dir, c.name+".sock")
+			l := testkit.Must(net.Listen("unix", socket))(t)
+			defer l.Close()
+			if err := errors.Join(os.Chown(socket, 0, c.gid), os.Chmod(socket, c.mode)); err != nil {
+				t.Fatal(err)
+			}
+			engine := "engine unix://" + socket
+			o := a.trlWith(t, nil, "run", "--on", "docker:busybox", "--place", "engine=unix://"+socket, "true")
+			if o.status != 125 || o.stdout != "" || !strings.Contains(o.stderr, engine+": no permission on the socket, "+c.says) {
+				t.Errorf("%+v", o)
+			}
+			o = a.trlWith(t, nil, "call", "runtime.check", `{"runtime":"docker:busybox","place":{"engine":"unix://`+socket+`"}}`)
+			if o.status != 0 || !strings.Contains(o.stdout, `"reachable":false`) || !strings.Contains(o.stdout, engine+": no permission") {
+				t.Errorf("%+v", o)
+			}
+			o = a.trlWith(t, nil, "call", "session.create", `{"runtime":"docker:busybox","place":{"engine":"unix://`+socket+`"}}`)
+			if o.status != 125 || !strings.Contains(o.stdout+o.stderr, "RUNTIME_UNAVAILABLE") {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+	if o := a.trlWith(t, nil, "ls", "--all"); o.status != 0 || strings.Contains(o.stdout, "s-") {
+		t.Errorf("left: %+v", o)
 	}
 }
 

@@ -54,11 +54,11 @@ func Run(ctx context.Context, s ui.Streams, c *client.Client, o Options) error {
 	case errors.Is(err, ui.ErrStopped):
 		return ui.WithHint(fmt.Errorf("%s: %w", o.Name, err), "its sessions have ended with it, unless keep_sessions is set")
 	case errors.Is(err, api.ErrRuntimeUnavailable):
-		return ui.WithHint(fmt.Errorf("%s: %w", o.Name, err), "its program goes on: use `trl attach %s` when a daemon runs", o.Name)
+		return ui.WithHint(fmt.Errorf("%s: %w", o.Name, err), "its program keeps running: use `trl attach %s` when a daemon runs", o.Name)
 	case err != nil:
 		return err
 	case outcome == nil:
-		s.Stderr.Line(s.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: %s: detached; it goes on", o.Name)))
+		s.Stderr.Line(s.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: %s: detached; it keeps running", o.Name)))
 		return nil
 	}
 	if !o.Quiet {

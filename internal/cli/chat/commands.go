@@ -36,7 +36,7 @@ func (t *talk) command(line string) bool {
 // retry tries again to reach the agent.
 func (t *talk) retry() {
 	if t.progress.state != api.DialogueError && t.progress.fault == nil {
-		t.view.note(ui.Dim, "nothing is wrong")
+		t.view.note(ui.Dim, "the agent can be reached; there is nothing to retry")
 		return
 	}
 	t.view.note(ui.Dim, "trying again to reach the agent")

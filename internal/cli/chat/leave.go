@@ -57,7 +57,7 @@ func (t *talk) leave(ctx context.Context, signals <-chan os.Signal, cause error)
 		return ui.WithHint(fmt.Errorf("dialogue %s: %w", t.dialogueName(), cause), "the agent has ended with it: `trl chat --resume %s` continues", t.info.DialogueID)
 	}
 	if errors.Is(cause, api.ErrRuntimeUnavailable) {
-		return ui.WithHint(fmt.Errorf("dialogue %s: %w", t.dialogueName(), cause), "the agent goes on: use `trl chat --dialogue %s` when a daemon runs", t.dialogueName())
+		return ui.WithHint(fmt.Errorf("dialogue %s: %w", t.dialogueName(), cause), "the agent keeps running: use `trl chat --dialogue %s` when a daemon runs", t.dialogueName())
 	}
 	next := "--resume"
 	if !t.ours && t.progress.end == nil {

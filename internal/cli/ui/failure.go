@@ -119,7 +119,9 @@ var onCommandLine = strings.NewReplacer(
 	"params.working_dir: ", "--cwd: ", "params.timeout_s: ", "--timeout: ", "params.env: ", "--env: ", "params.tags: ", "--tag: ",
 	"params.shell: ", "--shell: ", "params.term: ", "--term: ",
 	"params.scrollback: ", "--scrollback: ", "params.signal: ", "--signal: ", "params.output_match: ", "--match: ", "params.text: ", "--text: ",
-	"params.after_seq: ", "--after: ", "params.name: ", "name ", "params.keys: ", "key ", "params.agent: ", "--agent: ", "params.", "",
+	"params.after_seq: ", "--after: ", "params.name: ", "name ", "params.keys: ", "key ", "params.agent: ", "--agent: ",
+	"params.limits.memory_bytes: ", "--memory: ", "params.limits.cpus: ", "--cpus: ", "params.limits.pids: ", "--pids: ",
+	"params.isolation.profile: ", "--isolate: ", "runtime.list lists the places", "trl runtimes lists the places", "params.", "",
 	"session.screen is", "trl screen is", "session.input is", "trl send is", "session.attach is", "trl attach is", "session.resize is", "trl resize is",
 	"session.wait is", "trl wait is", "it takes session.input, not commands", "it takes trl send, not commands",
 )
@@ -185,9 +187,9 @@ func HintFor(err error) string {
 	case api.CodeMaxSessionsReached:
 		return "end one with `trl kill`, or raise max_sessions (see `trl config`)"
 	case api.CodeLimitUnavailable:
-		return "`trl doctor` says which limits work here; --best-effort goes on without one"
+		return "`trl doctor` says which limits work here; --best-effort continues without one"
 	case api.CodeIsolationUnavailable:
-		return "`trl doctor` says what works here; --best-effort goes on without it"
+		return "`trl doctor` says what works here; --best-effort continues without it"
 	case api.CodeShellNotFound, api.CodeShellFailed:
 		if e.Reason() == api.ReasonProgram {
 			return "it is found on the PATH of the session, or by its path"
