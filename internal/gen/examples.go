@@ -212,7 +212,7 @@ var examples = []example{
 	{method: "dialogue.transcript",
 		until:  `…"outcome":"interrupted"…`,
 		params: `{"dialogue_id":"review"}`,
-		data:   `{"dialogue_id":"d-5b20c9e1a7","seq":…,"state":"…","turns":[{"turn_id":"t1.1","trigger":"user","messages":["5c1d8e0a-7b32-4f6e-9a41-c2d3e4f5a6b7"],"outcome":"completed",…},…],"items":[{"item_id":"5c1d8e0a-7b32-4f6e-9a41-c2d3e4f5a6b7","kind":"user","parts":[{"type":"text","text":"Which tests fail?"}],"status":"final"},…],"tasks":[],"requests":[{"request_id":"r1.1",…,"kind":"permission","tool":"Bash",…,"how":"answered","decision":"deny","by":"client","answered_by":{"transport":"socket"},"answered_at":"…"}],"notices":[…],"usage":{…},"total_items":…}`},
+		data:   `{"dialogue_id":"d-5b20c9e1a7","seq":…,"state":"…","turns":[{"turn_id":"t1.1","trigger":"user","messages":["5c1d8e0a-7b32-4f6e-9a41-c2d3e4f5a6b7"],"outcome":"completed",…},…],"items":[{"item_id":"5c1d8e0a-7b32-4f6e-9a41-c2d3e4f5a6b7","kind":"user","parts":[{"type":"text","text":"Which tests fail?"}],"status":"final","message":"done"},…],"tasks":[],"requests":[{"request_id":"r1.1",…,"kind":"permission","tool":"Bash",…,"how":"answered","decision":"deny","by":"client","answered_by":{"transport":"socket"},"answered_at":"…"}],"notices":[…],"usage":{…},"total_items":…}`},
 	{method: "dialogue.transcript",
 		params: `{"dialogue_id":"review","limit":1,"depth":0,"cut_bytes":1000}`,
 		data:   `{"dialogue_id":"d-5b20c9e1a7","seq":…,"state":"…","turns":[…],"items":[{…}],"tasks":[],"requests":[…],"notices":[…],"usage":{…},"total_items":…,"has_before":true}`},

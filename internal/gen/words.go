@@ -50,7 +50,7 @@ var dialogueWords = []words{
 	{enum{"OptionKind", "The meaning of an offered answer.", []string{"allow", "allow_always", "deny", "deny_always"}},
 		[]string{"DialogueOption.kind"}},
 	{enum{"MessageState", "The state of a message.", []string{"sent", "queued", "started", "done", "cancelled", "lost"}},
-		[]string{"DialogueMessage.state"}},
+		[]string{"DialogueMessage.state", "DialogueItem.message"}},
 	{enum{"NoticeLevel", "The severity of a notice.", []string{"info", "warning", "error"}},
 		[]string{"DialogueNotice.level"}},
 	{enum{"EndCause", "Why the process of an agent ended.", []string{"closed", "exited", "unexpected_exit", "session_destroyed", "start_failed"}},

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -98,6 +99,7 @@ func (r *run) abort() {
 			r.oc.Killed = append(r.oc.Killed, process.Killed{PID: shellInfo.PID, Command: shellCommand, Signal: ended})
 		}
 		// The processes that the shell had started are descendants of this process now.
+		r.noteKilled(below.Killed())
 		below.Close()
 		below = process.NewLadder(os.Getpid(), syscall.SIGKILL, 0, r.notOurs)
 		below.Search(r.strays)
@@ -106,7 +108,8 @@ func (r *run) abort() {
 	for working(below) || working(orphans) {
 		s.waitUntil(time.Now().Add(scanEvery), r.streams[:])
 	}
-	r.oc.Killed = append(append(r.oc.Killed, below.Killed()...), orphans.Killed()...)
+	r.noteKilled(below.Killed())
+	r.noteKilled(orphans.Killed())
 	for i, k := range r.oc.Killed {
 		if k.Command == s.args && k.Name != "" && k.Name != s.name {
 			r.oc.Killed[i].Command = k.Name // a fork without exec had the command line of the shell
@@ -117,6 +120,19 @@ func (r *run) abort() {
 	}
 	s.last = r.oc.ExitCode
 	in.clean()
+}
+
+// noteKilled adds processes to the receipt. Both ladders may have signalled a process: one whose
+// parent ends leaves the tree of the shell, and this process adopts it.
+func (r *run) noteKilled(list []process.Killed) {
+	for _, k := range list {
+		i := slices.IndexFunc(r.oc.Killed, func(other process.Killed) bool { return other.PID == k.PID })
+		if i < 0 {
+			r.oc.Killed = append(r.oc.Killed, k)
+		} else if k.Signal == syscall.SIGKILL {
+			r.oc.Killed[i].Signal = k.Signal
+		}
+	}
 }
 
 func killedPID(list []process.Killed, pid int) bool {

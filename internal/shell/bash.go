@@ -85,9 +85,9 @@ func (p bash) command(d dir, r request) (file, wrapper, control string) {
 		control = `\builtin . ` + d.last() + "\n" + control
 	}
 	if p.old {
-		return `\builtin eval ` + bashQuote(r.text) + "\n", "", control
+		return `\builtin eval ` + bashQuote(noOption(r.text)) + "\n", "", control
 	}
-	return `\builtin ` + strings.TrimPrefix(evalScript(bashQuote(r.text), r), `\`), "", control
+	return `\builtin ` + strings.TrimPrefix(evalScript(bashQuote(noOption(r.text)), r), `\`), "", control
 }
 
 // bashQuote turns s into one word. It uses double quotes, because in a UTF-8 locale bash takes

@@ -3,6 +3,7 @@ package shell_test
 import (
 	"context"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -41,22 +42,34 @@ func TestCases(t *testing.T) {
 	group.Wait()
 }
 
-// TestCasesIsolated runs the cases that do not take long in isolated shells, one of each kind.
+// everywhere makes TestCasesIsolated run the cases that take long in every shell, and not in bash alone.
+var everywhere = flag.Bool("all", os.Getenv("TRL_TEST_PLACES") == "all", "run the cases that take long in every isolated shell")
+
+// TestCasesIsolated runs the cases in isolated shells, one of each kind. Those that take long wait for most
+// of their time, so they run beside the others.
 func TestCasesIsolated(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("isolation is tested on Linux")
 	}
 	dir := t.TempDir()
 	var group sync.WaitGroup
-	for i, name := range []string{"bash", "dash", "zsh", "fish", "ash"} {
+	for i, name := range []string{"bash", "sh", "zsh", "fish", "ash"} {
 		list, err := cases.Corpus("../../tests/cases/testdata", "9"+strconv.Itoa(i))
 		if err != nil {
 			t.Fatal(err)
 		}
+		slow := slices.DeleteFunc(slices.Clone(list), func(c cases.Case) bool { return !c.IsSlow() })
 		list = slices.DeleteFunc(list, cases.Case.IsSlow)
 		group.Go(func() {
 			t.Run(name, func(t *testing.T) { runCases(t, name, dir, list, filepath.Join(dir, "namespaces")) })
 		})
+		for part := range slices.Chunk(slow, max(1, len(slow)/6)) { // most of them only wait
+			if name == "bash" || *everywhere {
+				group.Go(func() {
+					t.Run(name+"-slow", func(t *testing.T) { runCases(t, name, dir, part, filepath.Join(dir, "namespaces")) })
+				})
+			}
+		}
 	}
 	group.Wait()
 }

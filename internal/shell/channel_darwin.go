@@ -42,7 +42,7 @@ func stdioOf(int) string { return "" }
 func stdioNamed(int, int, string) string { return "" }
 
 // usePackets does nothing: macOS has no packet pipes, and no busybox that needs them.
-func usePackets(int) error { return nil }
+func usePackets(*int, *int) error { return nil }
 
 // softFiles returns no limit: macOS does not report that of another process.
 func softFiles(int) uint64 { return math.MaxUint64 }

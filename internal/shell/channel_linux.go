@@ -79,11 +79,20 @@ func stdioNamed(out, err int, terminal string) string {
 	return name(out) + " " + name(err)
 }
 
-// usePackets turns a pipe into one of packets, with the writing end w: one read never returns
-// more than one write has written. w becomes non-blocking.
-func usePackets(w int) error {
-	_, err := unix.FcntlInt(uintptr(w), unix.F_SETFL, unix.O_NONBLOCK|unix.O_DIRECT)
-	return os.NewSyscallError("fcntl", err)
+// usePackets turns the pipe from w to r into one of packets: one read never returns more than one
+// write has written. w becomes non-blocking. gVisor, which has no such pipes, gets a pair of sockets.
+func usePackets(r, w *int) error {
+	if _, err := unix.FcntlInt(uintptr(*w), unix.F_SETFL, unix.O_NONBLOCK|unix.O_DIRECT); err == nil {
+		return nil
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socketpair", err)
+	}
+	unix.Close(*r)
+	unix.Close(*w)
+	*r, *w = pair[0], pair[1]
+	return os.NewSyscallError("fcntl", unix.SetNonblock(*w, true))
 }
 
 // softFiles returns the soft limit of open files of a process.

@@ -40,6 +40,7 @@ type Outcome struct {
 	TimedOut  bool
 	Cancelled bool
 	Restarted bool // the shell ended and was replaced
+	Alone     bool // no process of an earlier command was alive when the command began
 	// Died is set when the shell ended and no other could be started. With
 	// RESOURCE_PRESSURE, the next Run tries again; otherwise the session cannot continue.
 	Died        error

@@ -37,7 +37,7 @@ func (s *Shell) connect() (stdin *os.File, out [2]*os.File, err error) {
 		}
 	}
 	if s.dialect.readsAhead() {
-		if err = usePackets(ends[1]); err != nil {
+		if err = usePackets(&ends[0], &ends[1]); err != nil {
 			for _, fd := range ends {
 				unix.Close(fd)
 			}

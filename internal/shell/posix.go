@@ -54,7 +54,16 @@ func (p dash) command(d dir, r request) (file, wrapper, control string) {
 	if r.lastStatus != 0 {
 		control = `\command . ` + d.last() + "\n" + control
 	}
-	return evalScript(quote(r.text), r), "", control
+	return evalScript(quote(noOption(r.text)), r), "", control
+}
+
+// noOption returns a command text that eval does not take for an option: bash, also as sh, rejects a
+// text that begins with a hyphen. A space does it in every shell, while older ones would run a `--`.
+func noOption(text string) string {
+	if strings.HasPrefix(text, "-") {
+		return " " + text
+	}
+	return text
 }
 
 // evalScript returns the content of a command file. The redirections belong to the eval, so that
@@ -144,7 +153,7 @@ func (p ash) command(d dir, r request) (file, wrapper, control string) {
 	if r.lastStatus != 0 {
 		control = `\. ` + d.last() + "\n" + control
 	}
-	return evalScript(quote(r.text), r), "", control
+	return evalScript(quote(noOption(r.text)), r), "", control
 }
 
 func (ash) source(file string) string { return `\. ` + file }

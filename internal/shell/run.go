@@ -115,6 +115,7 @@ func (r *run) prepareCommand() error {
 	}
 	r.start = time.Now()
 	r.earlier = s.present()
+	r.oc.Alone = len(r.earlier) == 0
 	if s.cfg.Strays != nil {
 		r.strays = s.straysFromNow()
 	}

@@ -58,7 +58,7 @@ func (p zsh) command(d dir, r request) (file, wrapper, control string) {
 	// stderr. $(<file) drops newlines at the end of the text, which does no harm. Short texts
 	// are faster inline. The script of enter sets the environment, because zsh does not export
 	// assignments before a builtin.
-	text := quote(r.text)
+	text := quote(noOption(r.text))
 	if len(r.text) >= 2048 {
 		file, text = r.text, `"$(<`+d.command()+`)"`
 	}

@@ -52,7 +52,7 @@ type typed struct {
 func (t *Terminal) Input(_ context.Context, p link.SessionInputParams, data []byte) (api.SessionInputResult, error) {
 	k := &t.keyboard
 	if p.Close {
-		return api.SessionInputResult{}, api.InvalidParam("close", "is for programs; in a terminal the key ctrl-d ends the input")
+		return api.SessionInputResult{}, api.InvalidParam("close", "is only for programs; in a terminal the key ctrl-d ends the input")
 	}
 	k.mu.Lock() // held to the end, so that a repetition finds the id of the first write
 	defer k.mu.Unlock()
@@ -71,7 +71,7 @@ func (t *Terminal) Input(_ context.Context, p link.SessionInputParams, data []by
 		return api.SessionInputResult{}, api.Errorf(api.CodeRequestTooLarge, "params.data: %d bytes, at most %d (max_stdin_bytes)", n, k.limit)
 	case k.limit > 0 && k.pending+n > k.limit:
 		return api.SessionInputResult{}, api.Errorf(api.CodeResourcePressure,
-			"%s: %d bytes wait until the program reads them, with %d more it would be above %d (max_stdin_bytes); try again later", k.name, k.pending, n, k.limit)
+			"%s: %d bytes wait for the program to read them, and %d more would exceed %d (max_stdin_bytes); try again later", k.name, k.pending, n, k.limit)
 	}
 	if t.recorder != nil && t.config.RecordInput {
 		t.recorder.input(time.Now(), data)

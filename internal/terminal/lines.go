@@ -21,8 +21,8 @@ type lineLook struct {
 	rebuilt int
 	next    int64 // absolute number of the first row to read: rows above it cannot have changed
 
-	// A look in parts reads what was there when it began, so that it ends although the program
-	// goes on writing. more says that parts of it are left.
+	// A look may be read in parts. It covers the lines that existed when it began, so that it ends
+	// even if the program keeps writing. more is true while parts of it remain.
 	more  bool
 	until lookEnd
 }

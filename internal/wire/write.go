@@ -259,7 +259,7 @@ func (w *Writer) write(b []byte) bool {
 			err = nil
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = fmt.Errorf("the peer took nothing for %s", w.timeout)
+			err = fmt.Errorf("the peer read nothing for %s", w.timeout)
 		}
 		w.mu.Lock()
 		w.sentLocked(n)

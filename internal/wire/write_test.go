@@ -183,7 +183,7 @@ func TestWriterGivesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := <-failed
-	if !strings.Contains(err.Error(), "took nothing for 50ms") {
+	if !strings.Contains(err.Error(), "read nothing for 50ms") {
 		t.Errorf("failed with %v", err)
 	}
 	if err := w.Send([]byte("x")); err == nil {

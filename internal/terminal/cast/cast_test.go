@@ -234,13 +234,13 @@ func TestRefusesWhatIsNoEvent(t *testing.T) {
 	for line, want := range map[string]string{
 		"[1, \"o\"\n[1, \"o\", \"x\"]\n": "line 2: not an event: ",
 		"[1, \"o\", \"hal\n":             "line 2: not an event: ",
-		"\x00\x00\x00\n":                 "line 2: not an event, which is a list of JSON",
-		"{\"a\": 1}\n":                   "line 2: not an event, which is a list of JSON",
+		"\x00\x00\x00\n":                 "line 2: not an event, which is a JSON array",
+		"{\"a\": 1}\n":                   "line 2: not an event, which is a JSON array",
 		"[1, \"o\"]\n":                   "line 2: not an event: has fewer than three parts",
 		"[\"1\", \"o\", \"x\"]\n":        `line 2: not an event: its time is not a number`,
-		"[1, 2, \"x\"]\n":                "line 2: not an event: its code is not a text",
-		"[1, \"o\", {\"a\":1}]\n":        `line 2: not an event: its data is not a text`,
-		"[1, \"o\", null]\n":             "line 2: not an event: its data is not a text",
+		"[1, 2, \"x\"]\n":                "line 2: not an event: its code is not a string",
+		"[1, \"o\", {\"a\":1}]\n":        `line 2: not an event: its data is not a string`,
+		"[1, \"o\", null]\n":             "line 2: not an event: its data is not a string",
 	} {
 		r, err := cast.NewReader(strings.NewReader(head + line))
 		if err != nil {
@@ -256,7 +256,7 @@ func TestRefusesWhatIsNoRecording(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                            "empty",
 		"hello\nworld\n":              "not an asciicast",
-		"[1, 2]\n":                    "not an asciicast: the first line is no header, which is an object of JSON",
+		"[1, 2]\n":                    "not an asciicast: the first line is not a header, which is a JSON object",
 		`{"version": "3"}`:            "not an asciicast: in the first line, version is of the wrong type: string",
 		`{"version": 3, "term": []}`:  "not an asciicast: in the first line, term is of the wrong type: array",
 		"{}\n":                        "no version",

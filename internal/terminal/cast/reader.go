@@ -128,7 +128,7 @@ func (c *Reader) readHeader(line []byte) error {
 		HasInput  bool              `json:"input"`
 	}
 	if first := bytes.TrimSpace(line)[0]; first != '{' {
-		return errors.New("not an asciicast: the first line is no header, which is an object of JSON")
+		return errors.New("not an asciicast: the first line is not a header, which is a JSON object")
 	}
 	if err := json.Unmarshal(line, &h); err != nil {
 		var wrong *json.UnmarshalTypeError
@@ -138,7 +138,7 @@ func (c *Reader) readHeader(line []byte) error {
 		// Version 1 is one object of many lines.
 		one := json.NewDecoder(io.LimitReader(io.MultiReader(bytes.NewReader(line), c.in), maxLine))
 		if h.Version = 0; one.Decode(&h) != nil || h.Version != 1 {
-			return fmt.Errorf("not an asciicast: the first line is no header: %w", err)
+			return fmt.Errorf("not an asciicast: the first line is not a header: %w", err)
 		}
 	}
 	c.header = Header{
@@ -177,7 +177,7 @@ func readTheme(text json.RawMessage) *Theme {
 func (c *Reader) event(line []byte) (e Event, err error) {
 	var parts []json.RawMessage
 	if line[0] != '[' {
-		return e, errors.New("not an event, which is a list of JSON")
+		return e, errors.New("not an event, which is a JSON array")
 	}
 	if err := json.Unmarshal(line, &parts); err != nil {
 		return e, fmt.Errorf("not an event: %w", err)
@@ -189,7 +189,7 @@ func (c *Reader) event(line []byte) (e Event, err error) {
 	for i, part := range []struct {
 		what string
 		into any
-	}{{"time is not a number", &s}, {"code is not a text", &e.Code}, {"data is not a text", &e.Data}} {
+	}{{"time is not a number", &s}, {"code is not a string", &e.Code}, {"data is not a string", &e.Data}} {
 		if json.Unmarshal(parts[i], part.into) != nil || string(parts[i]) == "null" {
 			return e, fmt.Errorf("not an event: its %s", part.what)
 		}

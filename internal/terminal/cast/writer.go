@@ -99,12 +99,12 @@ func (c *Writer) Exit(at time.Time, status int) error {
 	for _, code := range []string{Input, Output} {
 		if rest := c.begins[code]; len(rest) > 0 {
 			delete(c.begins, code)
-			if err := c.add(at, code, rest); err != nil {
+			if err := c.addLocked(at, code, rest); err != nil {
 				return err
 			}
 		}
 	}
-	return c.add(at, Exit, []byte(strconv.Itoa(status)))
+	return c.addLocked(at, Exit, []byte(strconv.Itoa(status)))
 }
 
 // Size is how many bytes were written.
@@ -124,7 +124,7 @@ func (c *Writer) Err() error {
 func (c *Writer) event(at time.Time, code, data string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.add(at, code, []byte(data))
+	return c.addLocked(at, code, []byte(data))
 }
 
 // text writes an event of bytes that may begin and end anywhere.
@@ -145,7 +145,7 @@ func (c *Writer) text(at time.Time, code string, p []byte) error {
 			n = min(n, nearLimit)
 			n -= unfinished(p[:n])
 		}
-		if err := c.add(at, code, p[:n]); err != nil {
+		if err := c.addLocked(at, code, p[:n]); err != nil {
 			return err
 		}
 		p = p[n:]
@@ -172,9 +172,9 @@ func unfinished(p []byte) int {
 	return 0
 }
 
-// add writes one event. The caller holds mu. Intervals are differences of rounded times, so rounding
+// addLocked writes one event. Intervals are differences of rounded times, so rounding
 // errors do not add up.
-func (c *Writer) add(at time.Time, code string, data []byte) error {
+func (c *Writer) addLocked(at time.Time, code string, data []byte) error {
 	if c.err != nil {
 		return c.err
 	}

@@ -139,7 +139,7 @@ func (f *Filter) take(dst []byte, r rune) []byte {
 			f.collect(r)
 		}
 	default:
-		// What is no ASCII ends it, except in the data of a device control.
+		// A character that is not ASCII ends it, except in the data of a device control.
 		f.broken = f.broken || f.state == device && r >= 0x40 && r < 0x7f
 		if r > 0x7f && !f.broken {
 			f.begin(ground)

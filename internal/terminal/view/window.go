@@ -1,6 +1,3 @@
-// Package view shows a session's terminal on a person's terminal: it passes the program's
-// output on, or draws the screen where the sizes differ, separates the detach key from other
-// input, and restores the person's terminal at the end.
 package view
 
 import (
@@ -89,7 +86,7 @@ func (w *Window) show(snapshot []byte) {
 		w.draw()
 	case w.way == hidden:
 		w.enter()
-		// What is on the screen goes up into the scrollback, as far as anything is on it.
+		// The used part of the screen moves up into the scrollback.
 		w.add(strings.Repeat("\r\n", w.height()))
 		w.pass(snapshot)
 	default:

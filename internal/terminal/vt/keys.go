@@ -353,7 +353,7 @@ func unknownKey(name, key string) error {
 		near = near[:3]
 	}
 	if len(near) > 0 {
-		return fmt.Errorf("key %q: unknown; near: %s", name, strings.Join(near, ", "))
+		return fmt.Errorf("key %q: unknown; did you mean %s?", name, strings.Join(near, ", "))
 	}
 	return fmt.Errorf("key %q: unknown; a key is one character or a name such as enter, up, f5, after modifiers such as ctrl- and alt-", name)
 }

@@ -68,7 +68,7 @@ func TestUnknownKeys(t *testing.T) {
 	term := New(Config{Cols: 80, Rows: 24})
 	for _, c := range []struct{ key, want string }{
 		{"entr", "enter"}, {"pagup", "pageup"}, {"ctrl-delet", "delete"}, {"esk", "esc"}, {"f25", "f2"}, {"back", "backspace"},
-		{"", "one character"}, {"ctrl-", "one character"}, {"ab", "near"}, {"xyzzy", "one character"}, {"\x01", "one character"}, {"\xff", "one character"},
+		{"", "one character"}, {"ctrl-", "one character"}, {"ab", "did you mean"}, {"xyzzy", "one character"}, {"\x01", "one character"}, {"\xff", "one character"},
 		{"ctrl-;", "cannot send it"}, {"super-a", "cannot send it"},
 	} {
 		_, err := term.Key(c.key)
@@ -92,7 +92,7 @@ func TestLongKeyNames(t *testing.T) {
 	for _, name := range []string{huge, "enter" + huge, strings.Repeat("ctrl-", 1<<20) + "enter", strings.Repeat("\xff", 1<<20), strings.Repeat("漢", 1<<20)} {
 		var err error
 		allocations := testing.AllocsPerRun(1, func() { _, err = term.Key(name) })
-		if err == nil || len(err.Error()) > 250 || !strings.Contains(err.Error(), "unknown") || strings.Contains(err.Error(), "near") {
+		if err == nil || len(err.Error()) > 250 || !strings.Contains(err.Error(), "unknown") || strings.Contains(err.Error(), "did you mean") {
 			t.Errorf("%.10q with %d bytes: %.300v", name, len(name), err)
 		}
 		if allocations > 10 {
