@@ -4,6 +4,7 @@ import { render } from 'preact';
 import { kickAll } from './net/conn.js';
 import { logIn, me, refreshMe, shared } from './net/login.js';
 import { dialogueCount, waiting } from './net/dialogues.js';
+import './net/watching.js';
 import { control, epoch, mayWrite, sessionCount, start } from './net/sessions.js';
 import { Empty, Questions, Toasts } from './ui/parts.js';
 import { Keys, overlay, Palette, shortcuts } from './ui/palette.js';
@@ -22,6 +23,7 @@ import { InboxPage } from './views/requests.js';
 import { SessionPage } from './views/session.js';
 import { NewSession, SessionsPage } from './views/sessions.js';
 import { SettingsPage } from './views/settings.js';
+import { ShareDialog } from './views/share.js';
 
 /** Takes the code out of the address before anything else happens, and spends it. */
 async function boot(): Promise<void> {
@@ -133,12 +135,14 @@ function App() {
         <span class={'net ' + control.state.value} role="status"><span aria-hidden="true">{control.state.value === 'online' ? '●' : '○'}</span> <span class="wide-only">{control.state.value === 'online' ? (mayWrite.value ? 'online' : 'online · read-only') : 'offline'}</span></span>
         <button class="icon" aria-label={isDark() ? 'Light colours' : 'Dark colours'} onClick={() => prefer({ theme: isDark() ? 'light' : 'dark' })}>{isDark() ? '☀' : '☾'}</button>
       </header>
+      {!isSecureContext && <div class="banner danger" role="alert">This connection is not encrypted: everyone on the way can read what is shown and typed, and use your login. There are no notifications.</div>}
       <Banner />
       <main id="main" tabIndex={-1}><View /></main>
       {overlay.value === 'palette' && <Palette />}
       {overlay.value === 'keys' && <Keys />}
       <NewSession />
       <NewDialogue />
+      <ShareDialog />
       <Questions />
       <Toasts />
       {who === null && <div class="cover"><LoginPage over={true} /></div>}

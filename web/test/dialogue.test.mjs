@@ -11,6 +11,9 @@ before(async () => {
   d = await Daemon.start();
   writeFileSync(d.env.TRL_CONFIG, '[isolation.quiet]\nnetwork = "none"\nfiles = "workspace"\n');
   await d.kill();
+  mkdirSync(join(d.dir, 'bin'));
+  writeFileSync(join(d.dir, 'bin', 'qwen'), '#!/bin/sh\n', { mode: 0o755 });
+  d.env.PATH += ':' + join(d.dir, 'bin');
   await d.run();
   b = await browser();
 });
@@ -31,6 +34,14 @@ const send = async (p, text) => {
   await p.fill('#composer', text);
   await p.keyboard.press('Enter');
 };
+/** Moves the focus by keyboard, with Tab or Shift+Tab, until it is there. */
+async function tabTo(p, key, selector) {
+  for (let i = 0; i < 80; i++) {
+    if (await p.evaluate((s) => document.activeElement?.matches(s), selector)) return;
+    await p.keyboard.press(key);
+  }
+  assert.fail(`the keyboard does not reach ${selector}`);
+}
 const shows = (p, text, where = '.feed') => until(`${where} shows ${text}`, async () => (await p.textContent(where)).includes(text));
 const end = async (p, id) => {
   assert.deepEqual(p.faults, []);
@@ -44,6 +55,10 @@ test('a dialogue is started in the page, answers, and is the same in the list', 
   const p = await page(b, d);
   await p.goto(d.base + '/#/d');
   await p.waitForSelector('text=No agents are working for you yet');
+  // Which agents there are is said; the daemon looks at its PATH.
+  const found = (d.call('system.info', { agents: true }).agents ?? []).map((a) => a.argv.join(' '));
+  assert.ok(found.includes('qwen --acp'), found.join()); // a program of this test, see before
+  await until('the agents are named', async () => JSON.stringify(await p.$$eval('.found code', (l) => l.map((e) => e.textContent))) === JSON.stringify(found));
   await p.click('text=New dialogue…');
   await p.fill('dialog textarea >> nth=0', 'say **bold** and `code`');
   await p.fill('dialog label:has-text("Directory") input', d.dir);
@@ -133,6 +148,52 @@ test('text streams, scrolling up holds its place, and the end sticks again', { s
   await send(p, 'say the very last words');
   await shows(p, 'the very last words');
   await until('it sticks', async () => (await box()).far < 3);
+  await end(p, id);
+});
+
+test('50 deltas in a second: what is read holds its place, and the text is that of trl dialogue show', { skip: missing }, async () => {
+  const id = talk('deltas', 'lines 60');
+  await idle(id);
+  const p = await page(b, d);
+  const deltas = [];
+  p.on('websocket', (ws) => ws.on('framereceived', (f) => { const o = JSON.parse(f.payload); if (o.event?.delta) deltas.push(o.event.delta.text); }));
+  await p.goto(`${d.base}/#/d/${id}`);
+  await p.reload();
+  await shows(p, 'line 60 of 60');
+  const far = () => p.$eval('.feed', (e) => e.scrollHeight - e.scrollTop - e.clientHeight);
+  await p.hover('.feed');
+  await until('it has left the end', async () => {
+    if ((await far()) < 300) await p.mouse.wheel(0, -900);
+    return (await far()) > 300;
+  });
+  const [key, top] = await p.$$eval('.feed-row', (l) => { const at = l.find((e) => e.getBoundingClientRect().top > 150); return [at.dataset.key, at.getBoundingClientRect().top]; });
+  const held = async () => {
+    const now = await p.$eval(`[data-key="${key}"]`, (e) => e.getBoundingClientRect().top);
+    assert.ok(Math.abs(now - top) <= 2, `what is read moved from ${top} to ${now}`);
+  };
+  // A block of code is shown as it is written.
+  const pieces = ['```text\n', ...Array.from({ length: 150 }, (_, i) => `${i}:  é 中文 😀\t"x" <b>&amp; ${'ab '.repeat(i % 7)}|\n`), '```'];
+  const event = (e) => line({ type: 'stream_event', parent_tool_use_id: null, event: e });
+  await d.post('dialogue.send', { dialogue_id: id, text: [
+    event({ type: 'message_start', message: { id: 'msg_deltas', type: 'message', role: 'assistant', model: 'm', content: [] } }), event({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }),
+    ...pieces.flatMap((text) => [event({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } }), 'silence 20ms']),
+    line({ type: 'assistant', parent_tool_use_id: null, message: { id: 'msg_deltas', role: 'assistant', model: 'm', content: [{ type: 'text', text: pieces.join('') }] } }),
+    event({ type: 'content_block_stop', index: 0 }), event({ type: 'message_stop' }),
+  ].join('; ') });
+  for (const n of [10, 60, 110]) {
+    await until(`${n} deltas are there`, () => deltas.length > n);
+    await held();
+  }
+  await idle(id);
+  await until('the new items are counted', async () => (await p.textContent('.to-end')) === '2 new ↓');
+  await held();
+  assert.equal(deltas.join(''), pieces.join(''));
+  assert.equal(deltas.length, pieces.length);
+  await p.click('.to-end');
+  const shown = await until('the text is there', () => p.$$eval('.feed .item.agent pre code', (l) => l.at(-1)?.textContent));
+  const told = d.trl('dialogue', 'show', '--full', id);
+  assert.equal(shown + '\n', told.slice(told.lastIndexOf('```text\n') + 8, told.lastIndexOf('```')));
+  assert.equal(shown + '\n', pieces.slice(1, -1).join(''));
   await end(p, id);
 });
 
@@ -337,6 +398,68 @@ test('permissions: allow, always, deny with a reason, edited input, deny and sto
   await end(p, id);
 });
 
+test('every answer to a permission is given by keyboard alone, and a held key answers one request', { skip: missing }, async () => {
+  const heard = join(d.dir, 'heard-keys');
+  const gates = join(d.dir, 'gates-keys');
+  mkdirSync(gates);
+  const id = talk('keys', '', { flags: ['-heard', heard, '-gates', gates] });
+  const p = await opened(id);
+  await p.focus('#composer');
+  const press = async (...keys) => { for (const k of keys) await (k.startsWith('"') ? p.keyboard.type(k.slice(1)) : p.keyboard.press(k)); };
+  const answers = () => readFileSync(heard, 'utf8').split('\n').filter((l) => l.includes('"behavior"')).map((l) => JSON.parse(l).response.response);
+  const composer = () => until('the composer has the focus', () => p.evaluate(() => document.activeElement?.id === 'composer'));
+  let n = 0;
+  const asked = async (...keys) => {
+    await press(`"ask Bash rm -rf build${++n}`, 'Enter');
+    await p.waitForSelector(`.ask pre:has-text("build${n}")`);
+    await press('Escape', 'g', 'r', ...keys);
+    await until(`answer ${n}`, () => answers().length === n);
+    await until('the card closes', async () => (await p.$$('.ask')).length === 0);
+    await composer();
+    await idle(id);
+    return answers()[n - 1];
+  };
+  assert.equal((await asked('y')).behavior, 'allow');
+  assert.equal((await asked('a', 'Enter')).updatedPermissions[0].rules[0].ruleContent, 'rm -rf build2');
+  const { behavior, message, interrupt } = await asked('n', '"make clean does that', 'Enter');
+  assert.deepEqual([behavior, message, interrupt ?? false], ['deny', 'make clean does that', false]);
+  assert.equal((await asked('e', 'Control+a', '"make clean', 'Tab', 'Tab', 'Tab', 'Enter')).updatedInput.command, 'make clean');
+  assert.equal((await asked('n', 'Escape', 'n', 'Tab', 'Tab', 'Enter')).interrupt, true);
+  // Two requests at once. The key that allows the first one is held down until the second has the focus.
+  const request = (name) => `raw ${JSON.stringify({ type: 'control_request', request_id: name, request: { subtype: 'can_use_tool', tool_name: 'Bash', input: { command: name }, tool_use_id: `toolu_${name}` } })}`;
+  await d.post('dialogue.send', { dialogue_id: id, text: `${request('held1')}; ${request('held2')}; gate held` });
+  await until('both are there', async () => (await p.$$('.ask')).length === 2);
+  await press('Escape', 'g', 'r');
+  await p.keyboard.down('y');
+  await until('the second has the focus', () => p.evaluate(() => document.querySelectorAll('.ask').length === 1 && document.activeElement?.matches('.ask') && document.activeElement.textContent.includes('held2')));
+  for (let i = 0; i < 5; i++) await p.keyboard.down('y'); // as the keyboard repeats it
+  await p.keyboard.up('y');
+  await press('n', '"not this one', 'Enter');
+  await until('both are answered', () => answers().length === n + 2);
+  assert.deepEqual(answers().slice(-2).map((a) => [a.behavior, a.message]), [['allow', undefined], ['deny', 'not this one']]);
+  // A message is queued and taken back, and the turn is interrupted.
+  await composer();
+  await press('"say later', 'Enter');
+  await p.waitForSelector('.badge[data-message=queued]');
+  await tabTo(p, 'Shift+Tab', '.bubble button');
+  await press('Enter');
+  await p.waitForSelector('.item.user .badge:text-is("cancelled")');
+  await press('Escape', '.');
+  await p.waitForSelector('dialog[open]');
+  await press('Enter');
+  await p.waitForSelector('.turn-line:has-text("Turn interrupted")');
+  // From the list of all requests, too.
+  d.call('dialogue.send', { dialogue_id: id, text: 'ask Bash from the inbox' });
+  await until('it asks', () => d.call('dialogue.requests').requests.some((r) => r.dialogue_id === id));
+  await p.focus('.feed');
+  await press('g', 'i');
+  await p.waitForSelector('.inbox .ask');
+  await press('g', 'r', 'y');
+  await until('it is answered', () => answers().length === n + 3);
+  assert.equal(answers().at(-1).behavior, 'allow');
+  await end(p, id);
+});
+
 test('questions, plans and forms are answered by keyboard alone', { skip: missing }, async () => {
   const heard = join(d.dir, 'heard-questions');
   const gates = join(d.dir, 'gates-questions');
@@ -426,11 +549,22 @@ test('messages are queued, a draft survives a reload, and interrupt ends the tur
   await p.fill('#composer', 'a draft');
   await p.reload();
   await until('the draft is there', async () => (await p.inputValue('#composer')) === 'a draft');
+  // A page that is loaded anew knows what waits, and can take it back.
+  await p.waitForSelector('.item.user:has-text("say second") .badge[data-message=queued]');
+  d.call('dialogue.send', { dialogue_id: id, text: 'say third' });
+  await p.waitForSelector('.item.user:has-text("say third") .badge[data-message=queued]');
+  await p.reload();
+  await p.click('.item.user:has-text("say third") button:text-is("Take back")');
+  await p.waitForSelector('.item.user:has-text("say third") .badge:text-is("cancelled")');
+  await p.reload();
+  await p.waitForSelector('.item.user:has-text("say third") .badge:text-is("cancelled")');
+  assert.deepEqual(d.call('dialogue.transcript', { dialogue_id: id }).items.map((i) => i.message), ['started', 'queued', 'cancelled']);
   await p.click('button:text-is("Interrupt")');
   await p.waitForSelector('.turn-line:has-text("Turn interrupted")');
   await shows(p, 'second');
   await idle(id);
   await until('nothing is queued', async () => (await p.$('.badge[data-message]')) === null);
+  assert.deepEqual(d.call('dialogue.transcript', { dialogue_id: id }).items.filter((i) => i.message).map((i) => i.message), ['done', 'done', 'cancelled']);
   await p.fill('#composer', '/comp');
   await p.waitForSelector('[role=option]:has-text("/compact")');
   await p.keyboard.press('Tab');
@@ -511,7 +645,8 @@ test('every trouble has the one action that helps', { skip: missing }, async () 
   const away = await see(error('unreachable', true), 'unreachable');
   assert.match(away.text, /Cannot reach grpcs:\/\/box:7331: connection refused/);
   assert.deepEqual(away.buttons, ['Retry']);
-  await p.click('.trouble button');
+  await tabTo(p, 'Tab', '.trouble button');
+  await p.keyboard.press('Enter');
   await until('the page calls dialogue.retry', () => calls.some((c) => c.method === 'dialogue.retry'));
   assert.deepEqual((await see(error('auth_rejected', true), 'auth_rejected')).buttons, ['Retry']);
   assert.deepEqual((await see(error('session_gone', false), 'session_gone')).buttons, ['Resume…']);
@@ -634,18 +769,72 @@ test('60 hostile texts, as agent text, tool output, names and inputs, run nothin
   await end(p, id);
 });
 
+test('code has colours, a change is shown side by side and quoted', { skip: missing }, async () => {
+  const code = ['package main // not "this"', 'func f() int { return 42 } /* and', 'not this */', "var s = `a 'b' // c`", 'const x = "say \\" </code><b>"'].join('\n');
+  const edit = use('Edit', { file_path: '/src/conn.go', old_string: 'one\nreturn nil\nthree\nfour', new_string: 'one\nreturn errGone\nand more\nthree\nfour' });
+  const id = talk('code', [says('```go\n' + code + '\n```\n\n```nosuch\nfunc plain "x"\n```'), edit.line, gives(edit.id, 'ok')].join('; '));
+  await idle(id);
+  const p = await opened(id);
+  const colours = (kind) => p.$$eval('.md .hl-' + kind, (l) => l.map((e) => e.textContent));
+  await p.waitForSelector('.md .hl-k');
+  assert.deepEqual(await colours('k'), ['package', 'func', 'int', 'return', 'var', 'const']);
+  assert.deepEqual(await colours('c'), ['// not "this"', '/* and\nnot this */']);
+  assert.deepEqual(await colours('s'), ["`a 'b' // c`", '"say \\" </code><b>"']);
+  assert.deepEqual(await colours('n'), ['42']);
+  assert.deepEqual(await p.$$eval('.md pre code', (l) => l.map((e) => e.textContent)), [code, 'func plain "x"']);
+  // The change: below each other, beside each other, and the same after a reload.
+  const rows = () => p.$$eval('.diff .diff-pair', (l) => l.map((r) => [...r.children].map((h) => h.querySelector('.code-text')?.textContent ?? null)));
+  assert.deepEqual(await p.$$eval('.diff .diff-line', (l) => l.map((e) => e.textContent)), [' one', '−return nil', '+return errGone', '+and more', ' three', ' four']);
+  await p.click('.diff-head button:text-is("Side by side")');
+  const want = [['one', 'one'], ['return nil', 'return errGone'], [null, 'and more'], ['three', 'three'], ['four', 'four']];
+  assert.deepEqual(await rows(), want);
+  await p.reload();
+  await p.waitForSelector('.diff .diff-pair');
+  assert.deepEqual(await rows(), want);
+  await p.fill('#composer', 'Why this?');
+  await p.click('.diff-head button:text-is("Quote")');
+  assert.equal(await p.inputValue('#composer'), 'Why this?\n/src/conn.go\n> - return nil\n> + return errGone\n> + and more\n');
+  await until('the composer has the focus', () => p.evaluate(() => document.activeElement?.id === 'composer'));
+  await end(p, id);
+});
+
+test('a line of 1 MB is shown in part, and whole when it is wanted', { skip: missing }, async () => {
+  const id = talk('wide', 'say before; line 1MiB; say after');
+  await idle(id);
+  const p = await opened(id);
+  await shows(p, 'after');
+  const longest = () => p.$$eval('.feed .item.agent', (l) => Math.max(...l.map((e) => e.textContent.length)));
+  assert.ok((await longest()) < 20_000, String(await longest()));
+  assert.ok((await p.$$('*')).length < 2000);
+  await p.click('.feed .item.agent button:has-text("Show all")');
+  await until('all of it is there', async () => (await longest()) > 1_000_000);
+  assert.ok((await p.$$('*')).length < 2000);
+  assert.ok(await p.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page scrolls sideways');
+  await end(p, id);
+});
+
+test('an item of a task list has its box on its line', { skip: missing }, async () => {
+  const id = talk('tasks', 'say - [x] found **it**\n- [ ] fixed it\n\nLoose:\n\n1. [x] one\n\n2. [ ] two');
+  const p = await page(b, d, { to: 'tasks' });
+  await p.waitForSelector('li.task >> nth=3');
+  assert.deepEqual(await p.$$eval('li.task', (l) => l.map((e) => e.innerText.trim())), ['☑ found it', '☐ fixed it', '☑ one', '☐ two']);
+  await p.context().close();
+  d.call('dialogue.terminate', { dialogue_id: id, force: true });
+});
+
 test('axe finds nothing in the pages of dialogues, and no page scrolls sideways', { skip: missing }, async () => {
   const axe = readFileSync(root + '/web/node_modules/axe-core/axe.min.js', 'utf8');
   const edit = use('Edit', { file_path: '/x.go', old_string: 'a\nb', new_string: 'a\nc' });
   const sub = use('Agent', { description: 'work', prompt: 'x' });
-  const id = talk('axe', ['say # Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```go\nx := 1\n```\n\n- [x] done', 'think hm', 'tool Bash ls', edit.line, gives(edit.id, 'ok'), sub.line, says('deep', sub.id), gives(sub.id, 'r'), 'ask Bash ls'].join('; '));
+  const id = talk('axe', ['say # Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```go\nfunc f() { return "x", 1 } // and\n```\n\n- [x] done\n- [ ] left', 'think hm', 'tool Bash ls', edit.line, gives(edit.id, 'ok'), sub.line, says('deep', sub.id), gives(sub.id, 'r'), 'ask Bash ls'].join('; '));
   const asks = talk('axe2', 'question Which?');
   const over = talk('axe3', 'exit 2');
   const fills = talk('axe4', `raw ${JSON.stringify({ type: 'control_request', request_id: 'f', request: { subtype: 'elicitation', mcp_server_name: 'db', message: 'Which?', requested_schema: { properties: { a: { type: 'string' }, b: { type: 'boolean' }, c: { enum: ['x', 'y'] }, d: { type: 'array', items: { enum: ['x', 'y'] } }, e: {} } } } })}; hang`);
   await until('they ask', () => d.call('dialogue.requests').requests.length >= 3);
   await until('it has ended', () => info(over).state === 'ended');
   const routes = { d: '.tr', ['d/' + id]: '.ask', ['d/' + asks]: 'fieldset', ['d/' + fills]: '.field', ['d/' + over]: '.end-card', [`d/${id}/raw`]: '.raw-lines .tr', inbox: '.ask', events: '.timeline .tr', daemon: '.stat' };
-  for (const o of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'dark', viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }]) {
+  const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+  for (const o of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'light', ...phone }, { colorScheme: 'dark', ...phone }]) {
     const p = await page(b, d, { ...o, bypassCSP: true });
     for (const [r, ready] of Object.entries(routes)) {
       await p.goto(`${d.base}/#/${r}`);

@@ -30,6 +30,16 @@ test('no source makes HTML or code out of text', () => {
   }
 });
 
+test('the built files make HTML or code out of text only where it is known', () => {
+  const found = {};
+  for (const f of readdirSync(join(web, 'dist')).filter((n) => /\.(js|html)$/.test(n))) {
+    for (const [word] of readFileSync(join(web, 'dist', f), 'utf8').matchAll(/innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|createContextualFragment|\bon[a-z]+="|<script>/g)) (found[f] ??= {})[word] = (found[f]?.[word] ?? 0) + 1;
+  }
+  // Preact sets innerHTML for dangerouslySetInnerHTML, which no source uses; the policy of the page refuses it.
+  assert.deepEqual(found, { 'vendor.js': { innerHTML: 3 } });
+  for (const f of readdirSync(join(web, 'src'), { recursive: true })) if (/\.tsx?$/.test(f)) assert.doesNotMatch(readFileSync(join(web, 'src', f), 'utf8'), /dangerouslySetInnerHTML/, f);
+});
+
 test('the lock file names no place to download from', () => {
   assert.doesNotMatch(readFileSync(join(web, 'package-lock.json'), 'utf8'), /"resolved"/);
 });

@@ -139,8 +139,13 @@ export function use(name, input, { parent = null, id = `toolu_${++made}` } = {})
 export const says = (text, parent = null) => line({ type: 'assistant', parent_tool_use_id: parent, message: { id: `msg_${++made}`, role: 'assistant', model: 'm', content: [{ type: 'text', text }] } });
 export const gives = (id, content, { parent = null, failed = false } = {}) => line({ type: 'user', parent_tool_use_id: parent, message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content, is_error: failed }] } });
 
-export async function browser() {
-  return chromium.launch({ executablePath: browserPath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [], timeout: 120_000 });
+export async function browser(...more) {
+  return chromium.launch({ executablePath: browserPath, args: [...(process.getuid?.() === 0 ? ['--no-sandbox'] : []), ...more], timeout: 120_000 });
+}
+
+/** Makes a page believe that it is hidden, or seen again. */
+export function hide(p, yes) {
+  return p.evaluate((h) => { Object.defineProperty(document, 'hidden', { value: h, configurable: true }); document.dispatchEvent(new Event('visibilitychange')); }, yes);
 }
 
 /** Stands between the browser and the daemon, and cuts all connections when it is told to. */

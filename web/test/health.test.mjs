@@ -1,16 +1,18 @@
 // The health page, and what the daemon says by itself: a changed session, the end of a share.
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { browser, Daemon, fakeAgent, missing, page, until } from './harness.mjs';
+import { browser, Daemon, fakeAgent, hide, missing, page, until } from './harness.mjs';
 
-let d, b;
+let d, b, asked;
 before(async () => {
   if (missing) return;
   d = await Daemon.start();
   await d.kill();
   // Both values hold what must not be shown.
-  writeFileSync(d.env.TRL_CONFIG, 'max_sessions = 77\non_request_url = "https://hooks.example/services/sesame?key=sesame"\n');
+  asked = join(d.dir, 'asked');
+  writeFileSync(d.env.TRL_CONFIG, `max_sessions = 77\non_request_url = "https://hooks.example/services/sesame?key=sesame"\non_request_command = "cat >>${asked}"\non_request_after_s = 1\n`);
   await d.run();
   b = await browser();
 });
@@ -152,5 +154,17 @@ test('what is typed in a terminal has the name of the page in the audit log', { 
   });
   assert.deepEqual(records.filter((r) => !r.caller.label), []);
   d.call('session.destroy', { session_id, force: true });
+  await p.context().close();
+});
+
+test('a request is reported while a page is open that shows it to no person', { skip: missing }, async () => {
+  const p = await page(b, d);
+  await p.waitForSelector('.net.online');
+  await hide(p, true);
+  const id = d.call('dialogue.create', { agent: 'claude', name: 'unseen', argv: [fakeAgent()], working_dir: d.dir, prompt: 'ask Bash ls' }).dialogue_id;
+  await until('it is reported', () => existsSync(asked) && readFileSync(asked, 'utf8').includes(id));
+  await until('the page has it, too', async () => (await p.title()).startsWith('(1)'));
+  assert.deepEqual(p.faults, []);
+  d.call('dialogue.terminate', { dialogue_id: id, force: true });
   await p.context().close();
 });

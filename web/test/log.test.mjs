@@ -147,3 +147,19 @@ test('output that is not kept is a gap', { skip: missing }, async () => {
   assert.deepEqual(p.faults, []);
   await p.context().close();
 });
+
+test('a command that was started in the page reads what is sent to it', { skip: missing }, async () => {
+  const id = d.call('session.create', { name: 'asks', shell: '/bin/sh' }).session_id;
+  const p = await page(b, d, { to: 'asks' });
+  await p.check('label:has-text("with input") input');
+  await p.fill('[aria-label="Run a command"]', 'while read -r x; do echo "got $x"; done; echo over');
+  await p.keyboard.press('Enter');
+  await p.fill('[aria-label="A line for the command\'s input"]', 'a line');
+  await p.keyboard.press('Enter');
+  await p.waitForSelector('.lines .row:has-text("got a line")');
+  await p.click('text=Close input');
+  await p.waitForSelector('.lines .row:has-text("over")');
+  assert.deepEqual(p.faults, []);
+  await p.context().close();
+  d.call('session.destroy', { session_id: id, force: true });
+});

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
-import { browser, Daemon, missing, page, until } from './harness.mjs';
+import { browser, Daemon, missing, page, root, until } from './harness.mjs';
 
 let d, b;
 before(async () => {
   if (missing) return;
-  d = await Daemon.start();
+  d = await Daemon.start('--http-hosts', 'box.test');
   b = await browser();
 });
 after(async () => {
@@ -110,4 +111,56 @@ test('trl open NAME shows that session', { skip: missing }, async () => {
   const p = await page(b, d, { to: 'there' });
   await p.waitForSelector('h1:text("there")');
   await p.context().close();
+});
+
+test('axe finds nothing where no login is: the login, a code and a share that are over', { skip: missing }, async () => {
+  const axe = readFileSync(root + '/web/node_modules/axe-core/axe.min.js', 'utf8');
+  d.call('session.create', { name: 'over', shell: 'none' });
+  for (const o of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'light', viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }]) {
+    const look = async (p, what) => {
+      await p.evaluate(axe);
+      const found = await p.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }));
+      assert.deepEqual(found.violations.map((v) => `${what}: ${v.id}: ${v.nodes.map((n) => n.html).join(' | ').slice(0, 400)}`), []);
+      assert.ok(await p.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${what}: scrolls sideways`);
+    };
+    const c = await b.newContext({ ...o, bypassCSP: true });
+    c.setDefaultTimeout(60_000);
+    const p = await c.newPage();
+    await p.goto(d.base + '/');
+    await p.waitForSelector('main.login');
+    await p.click('main.login summary');
+    await look(p, 'login');
+    await p.goto('about:blank');
+    await p.goto(`${d.base}/#/login/nosuchcode`);
+    await p.waitForSelector('main.login [role=alert]');
+    await look(p, 'a code that is over');
+    await c.close();
+    const shared = await page(b, d, { url: d.json('share', 'over', '--json').url, ...o, bypassCSP: true });
+    await look(shared, 'share');
+    for (const s of d.json('web', 'ls', '--json').shares) d.trl('web', 'revoke', s.share_id);
+    await shared.waitForSelector('h1:text("This share has ended")');
+    await look(shared, 'a share that is over');
+    await shared.context().close();
+  }
+});
+
+test('a page that is not encrypted says so', { skip: missing }, async () => {
+  const safe = await page(b, d);
+  assert.equal(await safe.$('.banner.danger'), null, 'a page of this machine is warned about');
+  await safe.context().close();
+  const far = await browser('--host-resolver-rules=MAP box.test 127.0.0.1');
+  try {
+    const p = await page(far, d, { base: `http://box.test:${d.port}` });
+    await p.waitForSelector('.banner.danger:has-text("not encrypted")');
+    await p.waitForSelector('.net.online');
+    d.trl('new', 'far');
+    await p.click('a:text-is("far")');
+    await p.fill('[aria-label="Run a command"]', 'echo he$((1))re');
+    await p.keyboard.press('Enter');
+    await p.waitForSelector('.lines .row:has-text("he1re")');
+    assert.deepEqual(p.faults.filter((f) => !f.startsWith('The Cross-Origin-Opener-Policy header has been ignored')), []); // for the same reason
+    d.trl('kill', 'far');
+  } finally {
+    await far.close();
+  }
 });

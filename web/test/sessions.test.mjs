@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { browser, Daemon, missing, page, root, until } from './harness.mjs';
+import { browser, Daemon, hide, missing, page, root, until } from './harness.mjs';
 
 let d, b;
 before(async () => {
@@ -72,12 +72,11 @@ test('the list shows what live sessions use, while it is looked at', { skip: mis
   await p.goto(d.base + '/#/settings');
   await until('the measuring has ended', () => sent.some((m) => m.method === 'stream.close' && m.params.stream_id === begun.get(streams()[0].id)));
   // A hidden page is not measured for, either.
-  const hide = (yes) => p.evaluate((h) => { Object.defineProperty(document, 'hidden', { value: h, configurable: true }); document.dispatchEvent(new Event('visibilitychange')); }, yes);
   await p.goto(d.base + '/#/');
   await until('it measures again', () => begun.has(streams()[1]?.id));
-  await hide(true);
+  await hide(p, true);
   await until('it has stopped', () => sent.some((m) => m.method === 'stream.close' && m.params.stream_id === begun.get(streams()[1].id)));
-  await hide(false);
+  await hide(p, false);
   await until('it goes on', () => streams().length === 3);
   run.kill('SIGINT');
   d.trl('kill', 'busy');
@@ -141,6 +140,62 @@ test('many sessions are few rows, filters work, and the keyboard reaches them', 
   await p.context().close();
 });
 
+test('a thousand sessions are few rows and few calls', { skip: missing }, async () => {
+  d.call('session.create', { name: 'one', shell: 'none' });
+  const context = await b.newContext({ viewport: { width: 1280, height: 800 } });
+  let sent = []; // of the last connection
+  // The daemon's answer has one live session; on its way to the page it becomes a thousand.
+  await context.routeWebSocket(/\/v1\/ws/, (ws) => {
+    const mine = (sent = []);
+    const lists = new Set();
+    const server = ws.connectToServer();
+    ws.onMessage((m) => {
+      const o = JSON.parse(m);
+      mine.push(o.method);
+      if (o.method === 'session.list') lists.add(o.id);
+      server.send(m);
+    });
+    server.onMessage((m) => {
+      const o = JSON.parse(m);
+      const one = lists.has(o.id) && o.data.sessions.find((s) => s.name === 'one');
+      if (one) o.data.sessions = Array.from({ length: 1000 }, (_, i) => ({ ...one, session_id: `s-${String(i).padStart(10, '0')}`, name: `many-${i}` }));
+      ws.send(one ? JSON.stringify(o) : m);
+    });
+  });
+  const p = await page(b, d, { context });
+  await until('all are counted', async () => /\b1\d{3} sessions/.test(await p.textContent('.foot')));
+  assert.ok((await names(p)).length < 50, 'all rows are in the document');
+  assert.ok(sent.length < 20, `${sent.length} calls: ${sent.join(' ')}`);
+  await p.focus('[role=grid]');
+  await p.keyboard.press('End');
+  await until('the last row is chosen', async () => Number(await p.getAttribute('[role=row][aria-selected=true]', 'aria-rowindex')) > 1000);
+  assert.ok((await names(p)).length < 50, 'rows that are out of sight stay in the document');
+  await p.keyboard.press('/');
+  await p.keyboard.type('many-77');
+  await until('eleven are left', async () => (await names(p)).length === 11);
+  assert.ok(sent.length < 20, `${sent.length} calls: ${sent.join(' ')}`);
+  assert.deepEqual(p.faults, []);
+  await p.context().close();
+  d.call('session.destroy', { session_id: 'one', force: true });
+});
+
+test('a window between a phone and a desktop does not scroll sideways', { skip: missing }, async () => {
+  d.call('session.create', { name: 'narrow', shell: 'none', tags: ['ci'] });
+  const p = await page(b, d, { viewport: { width: 720, height: 800 } });
+  for (const width of [701, 720, 749]) {
+    await p.setViewportSize({ width, height: 800 });
+    for (const r of ['', 'd', 'inbox', 'recordings', 'events', 'daemon', 'settings']) {
+      await p.goto(`${d.base}/#/${r}`);
+      await p.waitForSelector('main section, main .empty');
+      if (r === '') await p.waitForSelector('.grid');
+      const wide = await p.evaluate(() => [document.documentElement, ...document.querySelectorAll('main .grid, main .scroll')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.className || e.tagName));
+      assert.deepEqual(wide, [], `${width} px, #/${r}`);
+    }
+  }
+  await p.context().close();
+  d.call('session.destroy', { session_id: 'narrow', force: true });
+});
+
 test('hostile names, tags, titles and commands are text', { skip: missing }, async () => {
   const bad = ['<img src=x onerror=hacked=1>', '<script>hacked=1</script>', 'javascript:hacked=1', '"><svg/onload=hacked=1>', '<style>*{display:none}</style>', '{{constructor.constructor("hacked=1")()}}', '\u202egnp.exe', '<iframe src=//evil.example>', '<a href=//evil.example>'];
   const accepted = bad.filter((tag) => {
@@ -182,7 +237,8 @@ test('axe finds nothing, light and dark, on a desktop and a phone', { skip: miss
   const exec = d.call('exec.run', { session_id: 'seen', command: 'seq 100' }).exec_id;
   const id = (n) => d.call('session.info', { session_id: n }).session_id;
   const routes = ['', 's/' + id('seen'), 's/' + id('seen') + '/info', 's/' + id('looked'), 'x/' + exec, 'settings', 'nosuchpage'];
-  for (const o of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'dark', viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }]) {
+  const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+  for (const o of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'light', ...phone }, { colorScheme: 'dark', ...phone }]) {
     const p = await page(b, d, { ...o, bypassCSP: true });
     for (const r of routes) {
       await p.goto(`${d.base}/#/${r}`);

@@ -105,6 +105,12 @@ test('the share of a dialogue is live, and answers nothing', { skip: missing }, 
   await p.waitForSelector('.md:has-text("more")');
   hidden(sent, 'private', 'sesame', other);
   await over(p, share);
+  const agent = d.call('dialogue.info', { dialogue_id: id }).session_id;
+  for (const word of [id, agent]) { // the session of the agent has its raw lines
+    const made = d.json('share', word, '--json').share_id;
+    assert.equal(d.json('web', 'ls', '--json').shares.find((s) => s.share_id === made).dialogue_id, id, word);
+    d.trl('web', 'revoke', made);
+  }
   for (const x of [id, other]) d.call('dialogue.terminate', { dialogue_id: x, force: true });
 });
 
@@ -122,5 +128,125 @@ test('a share has as many viewers as it allows, and leaves the login of a browse
   await owner.waitForSelector('header nav');
   await owner.waitForSelector('button:text-is("End")');
   for (const p of [first, second, owner]) await p.context().close();
+  d.trl('web', 'revoke', share.share_id);
   d.call('session.destroy', { session_id: id, force: true });
+});
+
+test('Settings shows the shares and who watches, and ends them', { skip: missing }, async () => {
+  const id = d.call('session.create', { name: 'shared', shell: '/bin/sh' }).session_id;
+  const owner = await page(b, d, { to: 'shared' });
+  const { p, share } = await viewer('shared');
+  await p.waitForSelector('h1:text("shared")');
+  await owner.goto(d.base + '/#/settings');
+  const row = '[aria-label=Shares] li:has-text("shared")';
+  await owner.waitForSelector(`${row}:has-text("1 of 5 viewers: ")`);
+  // A viewer who leaves in another tab does not see that the share has ended, because it has not.
+  await p.evaluate(() => fetch('/web/logout', { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Trl-Key': localStorage.getItem('trl.key') }, body: '{}' }));
+  await p.waitForSelector('h1:text("You have been logged out")');
+  await owner.waitForSelector(`${row}:has-text("0 of 5 viewers")`);
+  await p.goto('about:blank');
+  await p.goto(share.url);
+  await p.waitForSelector('.net.online');
+  await owner.click(`${row} button:text-is("End")`);
+  await owner.click('dialog button.danger');
+  await p.waitForSelector('h1:text("This share has ended")');
+  await owner.waitForSelector('text=trl share NAME');
+  assert.deepEqual(owner.faults, []);
+  for (const one of [p, owner]) await one.context().close();
+  d.call('session.destroy', { session_id: id, force: true });
+});
+
+/** Calls a method as a page does, with its cookie and its key. */
+const calls = (p, method, params) => p.evaluate(async ([m, body]) => {
+  const r = await fetch('/v1/' + m, { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Trl-Key': localStorage.getItem('trl.key') }, body: JSON.stringify(body) });
+  return { status: r.status, code: (await r.json()).error?.code };
+}, [method, params]);
+const shares = () => d.json('web', 'ls', '--json').shares;
+
+test('a page makes the link of a share, and shows it once', { skip: missing }, async () => {
+  const id = d.call('session.create', { name: 'shared', kind: 'terminal', command: ['sh', '-c', 'echo here; cat'] }).session_id;
+  const context = await b.newContext({ viewport: { width: 1280, height: 800 }, permissions: ['clipboard-read', 'clipboard-write'] });
+  const owner = await page(b, d, { to: 'shared', context });
+  const asked = [];
+  owner.on('request', (r) => asked.push(r.url()));
+  await owner.click('button:text-is("Share")');
+  await owner.selectOption('dialog select', '600');
+  await owner.fill('dialog input[type=number]', '0'); // the form itself refuses it
+  await owner.click('dialog button.primary');
+  assert.deepEqual(shares(), []);
+  await owner.fill('dialog input[type=number]', '1');
+  await owner.click('dialog button.primary');
+  const link = await owner.inputValue('dialog input[readonly]');
+  assert.ok(link.startsWith(d.base + '/#/login/') && link.endsWith('?to=/s/' + id), link);
+  const [made] = shares();
+  assert.equal(made.session_id, id);
+  assert.equal(made.viewers, 1);
+  assert.equal(Date.parse(made.expires_at) - Date.parse(made.created_at) < 601_000, true, made.expires_at);
+  await owner.click('dialog button:text-is("Copy the link")');
+  await owner.waitForSelector('dialog button:text-is("Copied")');
+  assert.equal(await owner.evaluate(() => navigator.clipboard.readText()), link);
+
+  // The code is nowhere but in the dialog, which no longer shows it when it is opened again.
+  const code = link.split('/login/')[1].split('?')[0];
+  await owner.click('dialog button:text-is("Done")');
+  await owner.click('button:text-is("Share")');
+  await owner.waitForSelector('dialog select');
+  assert.equal(await owner.$('dialog input[readonly]'), null);
+  await owner.keyboard.press('Escape');
+  assert.ok(!(await owner.content()).includes(code));
+  assert.ok(!(await owner.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href, history.state]))).includes(code));
+  assert.deepEqual(asked.filter((u) => u.includes(code)), []);
+  for (const kept of [d.log, d.trl('audit', '--json'), d.trl('web', 'ls', '--json')]) assert.ok(!kept.includes(code));
+  assert.ok(d.trl('audit').includes('web.share'));
+
+  // It shows what every share shows, to as many as it allows, and Settings ends it.
+  const watching = await page(b, d, { url: link });
+  await until('it is live', async () => (await screen(watching))?.rows.some((r) => r.includes('here')));
+  const second = await (await b.newContext()).newPage();
+  await second.goto(link);
+  await second.waitForSelector('text=as many viewers as it allows');
+  await owner.goto(d.base + '/#/settings');
+  const row = '[aria-label=Shares] li:has-text("shared")';
+  await owner.waitForSelector(`${row}:has-text("1 of 1 viewer: ")`);
+  await owner.click(`${row} button:text-is("End")`);
+  await owner.click('dialog button.danger');
+  await watching.waitForSelector('h1:text("This share has ended")');
+  for (const p of [owner, watching]) {
+    assert.deepEqual(p.faults, []);
+    assert.deepEqual(await p.evaluate(() => window.violations), []);
+  }
+  for (const p of [owner, watching, second]) await p.context().close();
+  d.call('session.destroy', { session_id: id, force: true });
+});
+
+test('neither a viewer nor a read-only page can make a share, and a refusal is shown', { skip: missing }, async () => {
+  const id = d.call('session.create', { name: 'shared', shell: '/bin/sh' }).session_id;
+  const dialogue = d.call('dialogue.create', { agent: 'claude', name: 'talk', argv: [fakeAgent()], working_dir: d.dir, prompt: 'say hello' }).dialogue_id;
+  const { p: watching, share } = await viewer('shared');
+  await watching.waitForSelector('h1:text("shared")');
+  const reading = await page(b, d, { url: d.open('--read-only') });
+  await reading.goto(`${d.base}/#/s/${id}`);
+  await reading.waitForSelector('h1:text("shared")');
+  for (const p of [watching, reading]) {
+    assert.equal(await p.$('button:text-is("Share")'), null);
+    assert.deepEqual(await calls(p, 'web.share', { session_id: id }), { status: 403, code: 'FORBIDDEN' });
+  }
+  assert.equal(shares().length, 1);
+
+  // The daemon keeps 64 shares. The page shows why there is no link, and makes it when there is room.
+  for (let n = 1; n < 64; n++) await d.post('web.share', { session_id: id });
+  const owner = await page(b, d, { to: 'talk' });
+  await owner.click('button[aria-label=More]');
+  await owner.click('[role=menuitem]:text-is("Share…")');
+  await owner.click('dialog button.primary');
+  await owner.waitForSelector('dialog [role=alert]:has-text("too many shares")');
+  assert.equal(await owner.$('dialog input[readonly]'), null);
+  d.trl('web', 'revoke', share.share_id);
+  await owner.click('dialog button.primary');
+  assert.ok((await owner.inputValue('dialog input[readonly]')).endsWith('?to=/d/' + dialogue));
+  assert.deepEqual(owner.faults, []);
+  for (const p of [owner, watching, reading]) await p.context().close();
+  d.trl('web', 'revoke', '--all');
+  d.call('session.destroy', { session_id: id, force: true });
+  d.call('dialogue.terminate', { dialogue_id: dialogue, force: true });
 });

@@ -5,7 +5,7 @@ import { batch, signal, type Signal } from '@preact/signals';
 import { ConnectionLostError, LiveConnection, type LiveState, type Push } from '../../../sdk/typescript/src/websocket.js';
 import type { StreamStart } from '../../../sdk/typescript/src/types.js';
 import { label } from '../ui/prefs.js';
-import { key, me, refreshMe, shared } from './login.js';
+import { key, leftShare, me, refreshMe, shared } from './login.js';
 
 export type { Push, TrlError } from '../../../sdk/typescript/src/websocket.js';
 
@@ -44,7 +44,10 @@ export class Conn {
       this.state.value = live.state;
       this.next.value = live.nextTry;
       this.lostAt.value = live.lostAt;
-      if (live.state === 'over') me.value = null;
+      if (live.state === 'over') {
+        if (live.lastError?.details?.['close_code'] === 4401) leftShare.value = true;
+        me.value = null;
+      }
     });
   }
 
@@ -65,7 +68,7 @@ export class Conn {
   /** Drops the connection and makes a new one. */
   restart(): void { this.live.restart(); }
 
-  /** Tries again now, if it waits. After a new login, one that is over comes back, too. */
+  /** Tries again now, if it waits. After a new login, a connection that had ended is opened again, too. */
   kick(): void {
     if (this.state.value === 'waiting' || me.value) this.live.kick();
   }

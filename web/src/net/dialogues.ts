@@ -5,6 +5,7 @@ import type { DialogueInfo, DialogueWaiting } from '../../../sdk/typescript/src/
 import { prefs } from '../ui/prefs.js';
 import { go } from '../ui/route.js';
 import type { Conn, Push } from './conn.js';
+import { Reader, withYounger } from './known.js';
 import { control, onConnect, onEvent } from './sessions.js';
 
 /** All known dialogues by id. The map is replaced, never changed. */
@@ -36,30 +37,16 @@ function drop(id: string): void {
   waiting.value = waiting.value.filter((w) => w.dialogue_id !== id);
 }
 
-const dirty = new Set<string>();
-let asking = 0;
+const reader = new Reader(4, async (id) => {
+  try {
+    learnDialogue(await control.call<DialogueInfo>('dialogue.info', { dialogue_id: id }));
+  } catch (e) {
+    if ((e as { code?: string }).code === 'DIALOGUE_NOT_FOUND') drop(id);
+  }
+});
 
 /** Reads a dialogue again. */
-export function ask(id: string): void {
-  dirty.add(id);
-  if (asking < 4) void work();
-}
-
-async function work(): Promise<void> {
-  asking++;
-  try {
-    for (const id of dirty) {
-      dirty.delete(id);
-      try {
-        learnDialogue(await control.call<DialogueInfo>('dialogue.info', { dialogue_id: id }));
-      } catch (e) {
-        if ((e as { code?: string }).code === 'DIALOGUE_NOT_FOUND') drop(id);
-      }
-    }
-  } finally {
-    asking--;
-  }
-}
+export function ask(id: string): void { reader.ask(id); }
 
 let reading = false;
 let again = false;
@@ -83,11 +70,9 @@ async function readRequests(c: Conn): Promise<void> {
 onConnect(async (c) => {
   const before = new Set(dialogues.value.keys());
   const { dialogues: list } = await c.call<{ dialogues: DialogueInfo[] }>('dialogue.list');
-  const next = new Map(list.map((d) => [d.dialogue_id, d]));
-  for (const [id, d] of dialogues.value) if (!before.has(id) && !next.has(id)) next.set(id, d); // younger than the request
-  dialogues.value = next;
+  dialogues.value = withYounger(new Map(list.map((d) => [d.dialogue_id, d])), dialogues.value, before);
   dialoguesLoaded.value = true;
-  for (const id of dirty) ask(id);
+  reader.resume();
   await readRequests(c);
 });
 

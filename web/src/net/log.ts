@@ -108,7 +108,7 @@ export class Log {
       const from = Math.max(0, end - PIECE);
       const r = await this.read({ offset: from, limit: end - from });
       const bytes = bytesOf(r.data, r.data_base64).subarray(0, Math.max(0, end - r.offset));
-      if (r.offset >= end) this.segments.unshift({ offset: 0, bytes: new Uint8Array() }); // all of it is gone
+      if (r.offset >= end) this.segments.unshift({ offset: 0, bytes: new Uint8Array() }); // none of it is kept any more
       else this.join({ offset: r.offset, bytes }, true);
       this.stopFollowing();
       while (this.size() > WINDOW && this.segments.length > 0) this.cut(false);

@@ -9,6 +9,8 @@ const KEY = 'trl.key';
 export const me = signal<Me | null | undefined>(undefined);
 /** The route of the one thing that a share shows. It stays when the share is over; other logins have none. */
 export const shared = signal<readonly [kind: 's' | 'd', id: string] | undefined>(undefined);
+/** Whether this browser alone was logged out of its share, which goes on. */
+export const leftShare = signal(false);
 /** Why the last login did not work. */
 export const loginError = signal('');
 
@@ -56,6 +58,7 @@ export async function refreshMe(): Promise<void> {
     const now = await web<Me>('me', {});
     const { session_id: s, dialogue_id: d } = now.only ?? {};
     shared.value = s ? ['s', s] : d ? ['d', d] : undefined;
+    leftShare.value = false;
     me.value = now;
   } catch (e) {
     if (!(e instanceof HTTPError) || (e.status !== 401 && e.status !== 403)) throw e;

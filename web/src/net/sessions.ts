@@ -3,6 +3,7 @@
 import { computed, signal } from '@preact/signals';
 import type { ExecInfo, SessionInfo } from '../../../sdk/typescript/src/types.js';
 import { Conn, kickAll, type Push } from './conn.js';
+import { Reader, withYounger } from './known.js';
 import { me } from './login.js';
 
 /** All known sessions by id. The map is replaced, never changed. */
@@ -49,29 +50,13 @@ export function known(id: string): SessionInfo | undefined { return changes.get(
 
 export function learn(s: SessionInfo): void { put(s); }
 
-const dirty = new Set<string>();
-let asking = 0;
-
-function ask(id: string): void {
-  dirty.add(id);
-  if (asking < 8) void work();
-}
-
-async function work(): Promise<void> {
-  asking++;
+const reader = new Reader(8, async (id) => {
   try {
-    for (const id of dirty) {
-      dirty.delete(id);
-      try {
-        put(await control.call<SessionInfo>('session.info', { session_id: id }));
-      } catch (e) {
-        if ((e as { code?: string }).code === 'SESSION_NOT_FOUND') changes.set(id, null);
-      }
-    }
-  } finally {
-    asking--;
+    put(await control.call<SessionInfo>('session.info', { session_id: id }));
+  } catch (e) {
+    if ((e as { code?: string }).code === 'SESSION_NOT_FOUND') changes.set(id, null);
   }
-}
+});
 
 function receive(p: Push): void {
   const id = p.session_id;
@@ -97,7 +82,7 @@ function receive(p: Push): void {
       case 'exec.exited': put({ ...s, last_activity: at }); break;
     }
   }
-  if (p.type !== 'session.progress') ask(id);
+  if (p.type !== 'session.progress') reader.ask(id);
   for (const f of listeners) f(p);
 }
 
@@ -109,8 +94,7 @@ async function list(c: Conn): Promise<void> {
   ]);
   const next = new Map<string, SessionInfo>();
   for (const s of [...ended.sessions, ...live.sessions]) next.set(s.session_id, s);
-  for (const [id, s] of sessions.value) if (!before.has(id) && !next.has(id)) next.set(id, s); // younger than the request
-  sessions.value = next;
+  sessions.value = withYounger(next, sessions.value, before);
   loaded.value = true;
 }
 
@@ -132,9 +116,9 @@ export function start(): void {
   control = new Conn((c) => {
     void (async () => {
       try {
-        await c.stream('event.subscribe', {}, receive);
+        await c.stream('event.subscribe', { passive: true }, receive);
         await refresh(c);
-        for (const id of dirty) ask(id);
+        reader.resume();
         epoch.value++;
         kickAll();
       } catch { /* the connection was lost again */ }

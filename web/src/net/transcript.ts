@@ -2,7 +2,7 @@
 // stream of events. Items are signals, so a delta renders one item, at most once per frame.
 import { batch, signal, type Signal } from '@preact/signals';
 import type {
-  DialogueEvent, DialogueItem, DialogueItemResult, DialogueNotice, DialogueRequest, DialogueRetry, DialogueTask, DialogueTranscriptResult, DialogueTurn, MessageState,
+  DialogueEvent, DialogueItem, DialogueItemResult, DialogueMessage, DialogueNotice, DialogueRequest, DialogueRetry, DialogueTask, DialogueTranscriptResult, DialogueTurn, MessageState,
 } from '../../../sdk/typescript/src/types.js';
 import type { Push } from './conn.js';
 import { control } from './sessions.js';
@@ -121,12 +121,15 @@ export class Transcript {
     add(this.turns, r.turns, (t) => t.turn_id);
     add(this.tasks, r.tasks, (t) => t.tool_call_id ?? t.task_id);
     add(this.requests, r.requests, (t) => t.request_id);
+    const sent = r.items.filter((i) => i.message);
+    if (sent.length) this.messages.value = new Map([...this.messages.peek(), ...sent.map((i) => [i.item_id, i.message!] as const)]);
   }
 
   /** Applies the events that are newer than the page, to what the page has or ends with. */
   private replay(r: DialogueTranscriptResult, scope: string, toEnd: boolean): void {
     const ids = new Set(r.items.map((i) => i.item_id));
     for (const e of this.log) {
+      if (e.message && e.seq > r.seq) this.move(e.message);
       const id = e.item?.item_id ?? e.delta?.item_id ?? '';
       if (e.seq > r.seq && (ids.has(id) || (toEnd && (e.scope ?? '') === scope))) this.applyItem(e);
     }
@@ -323,7 +326,7 @@ export class Transcript {
         if (known && !known.how) this.closed(this.requests.peek().get(e.request!.request_id)!);
         break;
       }
-      case 'message': set(this.messages, e.message!.message_id, e.message!.state); break;
+      case 'message': this.move(e.message!); break;
       case 'retry': this.retry.value = e.retry!; break;
       case 'notice':
       case 'compacted': {
@@ -334,6 +337,8 @@ export class Transcript {
       }
     }
   }
+
+  private move(m: DialogueMessage): void { this.messages.value = new Map(this.messages.peek()).set(m.message_id, m.state); }
 
   private applyItem(e: DialogueEvent): void {
     const scope = e.scope ?? '';

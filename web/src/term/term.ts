@@ -16,6 +16,8 @@ export interface Options {
   /** Draws with the DOM; else with WebGL where there is one. */
   plain: boolean;
   data(text: string): void;
+  /** A key that the daemon turns into bytes, such as shift-enter. */
+  key(name: string): void;
   binary(bytes: string): void;
   paste(text: string): void;
   title(text: string): void;
@@ -29,6 +31,9 @@ export interface Options {
 
 /** Keys that with Ctrl and Alt belong to the page, not to the program. */
 const KEPT = ['ArrowLeft', 'Escape', 'KeyF', 'KeyR', 'KeyS', 'KeyK'];
+
+/** Keys that look alike in old terminals, also with modifiers, but not to a program that uses the kitty keyboard protocol. */
+const ALIKE: Record<string, string> = { Enter: 'enter', Tab: 'tab', Backspace: 'backspace', Escape: 'esc' };
 
 /** Live WebGL contexts; a browser has few. */
 let contexts = 0;
@@ -63,6 +68,8 @@ export class Screen {
   private webgl: WebglAddon | undefined;
   /** Bytes that were written and are not parsed yet. */
   pending = 0;
+  /** Whether the program uses the kitty keyboard protocol, which xterm.js does not know. */
+  kitty = false;
 
   constructor(private readonly box: HTMLElement, private readonly o: Options) {
     const term = (this.term = new Terminal({
@@ -131,6 +138,12 @@ export class Screen {
     const copy = e.code === 'KeyC' && ((e.ctrlKey && e.shiftKey) || ((e.ctrlKey || e.metaKey) && !e.altKey && this.term.hasSelection()));
     if (copy) {
       if (e.type === 'keydown' && this.term.hasSelection()) void this.copy();
+      e.preventDefault();
+      return false;
+    }
+    const key = this.kitty && !e.isComposing && !e.metaKey && !this.term.options.disableStdin ? ALIKE[e.key] : undefined;
+    if (key && (e.shiftKey || e.ctrlKey || e.altKey || key === 'esc')) {
+      if (e.type === 'keydown') this.o.key((e.ctrlKey ? 'ctrl-' : '') + (e.altKey ? 'alt-' : '') + (e.shiftKey ? 'shift-' : '') + key);
       e.preventDefault();
       return false;
     }

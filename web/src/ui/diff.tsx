@@ -1,6 +1,7 @@
 // The difference of two texts by lines.
 import { useMemo } from 'preact/hooks';
 import { lines } from './parts.js';
+import { prefer, prefs } from './prefs.js';
 
 export interface DiffLine { kind: ' ' | '-' | '+'; text: string; a: number; b: number }
 
@@ -41,24 +42,70 @@ export function count(d: DiffLine[]): { added: number; removed: number } {
 const AROUND = 3;
 const MOST = 2000;
 
-export function Diff({ before, after, numbers = true }: { before: string; after: string; numbers?: boolean }) {
-  const all = useMemo(() => compare(before, after), [before, after]);
-  const rows = [];
+/** The lines that are near a change; a number stands for that many equal ones. */
+function near(all: DiffLine[]): (DiffLine | number)[] {
+  const out: (DiffLine | number)[] = [];
   let skipped = 0;
   for (const [i, l] of all.entries()) {
-    if (rows.length >= MOST) break;
-    const near = l.kind !== ' ' || all.slice(Math.max(0, i - AROUND), i + AROUND + 1).some((x) => x.kind !== ' ');
-    if (!near) {
+    if (out.length >= MOST) break;
+    if (l.kind === ' ' && !all.slice(Math.max(0, i - AROUND), i + AROUND + 1).some((x) => x.kind !== ' ')) {
       skipped++;
       continue;
     }
-    if (skipped) rows.push(<div key={'s' + i} class="diff-skip dim">⋯ {skipped} equal {skipped === 1 ? 'line' : 'lines'}</div>);
+    if (skipped) out.push(skipped);
     skipped = 0;
-    rows.push(
-      <div key={i} class={'diff-line ' + (l.kind === '+' ? 'plus' : l.kind === '-' ? 'minus' : '')}>
-        {numbers && <span class="no" aria-hidden="true">{l.b || l.a}</span>}<span class="sign">{l.kind === '-' ? '−' : l.kind}</span><span class="code-text">{lines(l.text)}</span>
-      </div>,
-    );
+    out.push(l);
   }
-  return <div class="diff" tabIndex={0} role="region" aria-label="Changes"><div class="diff-in">{rows}{all.length > MOST && rows.length >= MOST && <div class="diff-skip dim">The rest is not shown.</div>}</div></div>;
+  return out;
+}
+
+/** The same side by side: a line that was removed is beside the one that took its place. */
+function beside(list: (DiffLine | number)[]): (number | [DiffLine | null, DiffLine | null])[] {
+  const out: (number | [DiffLine | null, DiffLine | null])[] = [];
+  let [removed, added]: [DiffLine[], DiffLine[]] = [[], []];
+  const flush = () => {
+    for (let i = 0; i < Math.max(removed.length, added.length); i++) out.push([removed[i] ?? null, added[i] ?? null]);
+    [removed, added] = [[], []];
+  };
+  for (const l of list) {
+    if (typeof l === 'number' || l.kind === ' ') {
+      flush();
+      out.push(typeof l === 'number' ? l : [l, l]);
+    } else (l.kind === '-' ? removed : added).push(l);
+  }
+  flush();
+  return out;
+}
+
+const classOf = (l: DiffLine | null) => (l?.kind === '+' ? ' plus' : l?.kind === '-' ? ' minus' : '');
+const signOf = (l: DiffLine) => (l.kind === '-' ? '−' : l.kind);
+
+/** The changes as a quotation for a message. */
+function quotation(path: string, list: (DiffLine | number)[]): string {
+  const changed = list.filter((l): l is DiffLine => typeof l !== 'number' && l.kind !== ' ').slice(0, 40);
+  return `${path}\n${changed.map((l) => `> ${l.kind} ${l.text}`).join('\n')}\n`;
+}
+
+/** path: the file, if the changes can be quoted in a message; quote takes the quotation. */
+export function Diff({ before, after, numbers = true, path = '', quote }: { before: string; after: string; numbers?: boolean; path?: string; quote?: ((text: string) => void) | undefined }) {
+  const list = useMemo(() => near(compare(before, after)), [before, after]);
+  const split = prefs.value.split && before !== '' && after !== '' && matchMedia('(min-width: 701px)').matches;
+  const no = (n: number) => numbers && <span class="no" aria-hidden="true">{n}</span>;
+  const skip = (i: number, n: number) => <div key={i} class="diff-skip dim">⋯ {n} equal {n === 1 ? 'line' : 'lines'}</div>;
+  const half = (l: DiffLine | null, n: number) => <span class={'diff-line half' + classOf(l)}>{l && <>{no(n)}<span class="sign">{signOf(l)}</span><span class="code-text">{lines(l.text)}</span></>}</span>;
+  return (
+    <div class="diff-box">
+      <div class="diff-head group">
+        {before !== '' && after !== '' && <button class="small ghost wide-only" aria-pressed={split} onClick={() => prefer({ split: !split })}>Side by side</button>}
+        {quote && <button class="small ghost" onClick={() => quote(quotation(path, list))}>Quote</button>}
+      </div>
+      <div class={'diff' + (split ? ' split' : '')} tabIndex={0} role="region" aria-label="Changes">
+        <div class="diff-in">
+          {split ? beside(list).map((l, i) => (typeof l === 'number' ? skip(i, l) : <div key={i} class="diff-pair">{half(l[0], l[0]?.a ?? 0)}{half(l[1], l[1]?.b ?? 0)}</div>))
+            : list.map((l, i) => (typeof l === 'number' ? skip(i, l) : <div key={i} class={'diff-line' + classOf(l)}>{no(l.b || l.a)}<span class="sign">{signOf(l)}</span><span class="code-text">{lines(l.text)}</span></div>))}
+          {list.length >= MOST && <div class="diff-skip dim">The rest is not shown.</div>}
+        </div>
+      </div>
+    </div>
+  );
 }

@@ -3,6 +3,7 @@
 import { Lexer, type Token, type Tokens } from 'marked';
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
+import { highlight } from './highlight.js';
 import { askFirst, copyText, lines } from './parts.js';
 
 const MOST = 100_000; // characters; a longer text is shown as it is
@@ -32,6 +33,11 @@ const entities: Record<string, string> = { '&amp;': '&', '&lt;': '<', '&gt;': '>
 /** marked escapes some texts for HTML, which this is not. */
 function text(s: string): string { return lines(s.replace(/&(?:amp|lt|gt|quot|#39);/g, (m) => entities[m]!)); }
 
+function box(t: Token, i: number) {
+  const done = (t as Tokens.Checkbox).checked;
+  return <span key={i}><span aria-label={done ? 'done' : 'to do'} role="img" class={done ? 'done' : ''}>{done ? '☑' : '☐'}</span> </span>;
+}
+
 function inline(tokens: Token[] | undefined, deep: number): ComponentChildren {
   if (deep > 40) return tokens?.map((t) => lines(t.raw)).join('');
   return tokens?.map((t, i) => {
@@ -40,6 +46,7 @@ function inline(tokens: Token[] | undefined, deep: number): ComponentChildren {
       case 'em': return <em key={i}>{inline(t.tokens, deep + 1)}</em>;
       case 'del': return <del key={i}>{inline(t.tokens, deep + 1)}</del>;
       case 'codespan': return <code key={i}>{lines(t.text)}</code>;
+      case 'checkbox': return box(t, i);
       case 'br': return <br key={i} />;
       case 'link': return <Link key={i} href={t.href}>{inline(t.tokens, deep + 1)}</Link>;
       case 'image': return <Link key={i} href={t.href}>[picture{t.text ? `: ${lines(t.text)}` : ''}]</Link>;
@@ -58,6 +65,7 @@ function blocks(tokens: Token[], deep: number): ComponentChildren {
       case 'heading': return <p key={i} class={`h h${t.depth}`} role="heading" aria-level={Math.min(6, t.depth + 2)}>{inline(t.tokens, deep + 1)}</p>;
       case 'paragraph': return <p key={i}>{inline(t.tokens, deep + 1)}</p>;
       case 'text': return 'tokens' in t && t.tokens ? <span key={i}>{inline(t.tokens, deep + 1)}</span> : <span key={i}>{text(t.raw)}</span>;
+      case 'checkbox': return box(t, i);
       case 'hr': return <hr key={i} />;
       case 'code': return <Code key={i} text={t.text} lang={(t.lang ?? '').split(/\s/)[0] ?? ''} />;
       case 'blockquote': return <blockquote key={i}>{blocks(t.tokens ?? [], deep + 1)}</blockquote>;
@@ -70,7 +78,7 @@ function blocks(tokens: Token[], deep: number): ComponentChildren {
 
 function List({ list, deep }: { list: Tokens.List; deep: number }) {
   const items = list.items.map((it, i) => (
-    <li key={i} class={it.task ? 'task' : undefined}>{it.task && <span aria-label={it.checked ? 'done' : 'to do'} role="img" class={it.checked ? 'done' : ''}>{it.checked ? '☑' : '☐'} </span>}{blocks(it.tokens, deep + 1)}</li>
+    <li key={i} class={it.task ? 'task' : undefined}>{blocks(it.tokens, deep + 1)}</li>
   ));
   return list.ordered ? <ol start={typeof list.start === 'number' ? list.start : 1}>{items}</ol> : <ul>{items}</ul>;
 }
@@ -85,10 +93,11 @@ function Table({ table, deep }: { table: Tokens.Table; deep: number }) {
 }
 
 export function Code({ text: code, lang }: { text: string; lang: string }) {
+  const drawn = useMemo(() => highlight(lines(code), lang), [code, lang]);
   return (
     <div class="code">
       <div class="code-head"><span class="dim">{lines(lang)}</span><button class="small ghost" onClick={() => void copyText(code)}>Copy</button></div>
-      <pre tabIndex={0} aria-label={lang ? `Code in ${lines(lang)}` : 'Code'}><code>{lines(code)}</code></pre>
+      <pre tabIndex={0} aria-label={lang ? `Code in ${lines(lang)}` : 'Code'}><code>{drawn}</code></pre>
     </div>
   );
 }

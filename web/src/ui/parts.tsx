@@ -165,11 +165,22 @@ export function lines(s: string): string {
   return s.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, (c) => (c === '\r' ? '' : '�'));
 }
 
-export async function copyText(text: string): Promise<void> {
+/** Appends a text to the message that a person writes. */
+export function compose(text: string): void {
+  const box = document.getElementById('composer') as HTMLTextAreaElement | null;
+  if (!box) return;
+  box.value += (box.value && !box.value.endsWith('\n') ? '\n' : '') + text;
+  box.dispatchEvent(new Event('input', { bubbles: true }));
+}
+
+/** Copies a text, and reports whether that worked. */
+export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     toast('Copied.');
+    return true;
   } catch {
     toast('This browser does not let the page copy.', { bad: true });
+    return false;
   }
 }

@@ -1,10 +1,10 @@
 // What a person prefers, in this browser.
 import { effect, signal } from '@preact/signals';
 
-export interface Prefs { theme: 'auto' | 'dark' | 'light'; font: number; contrast: boolean; keys: boolean; plain: boolean; line: 'auto' | 'on' | 'off'; notify: boolean; name: string }
+export interface Prefs { theme: 'auto' | 'dark' | 'light'; font: number; contrast: boolean; keys: boolean; plain: boolean; line: 'auto' | 'on' | 'off'; notify: boolean; name: string; split: boolean }
 
 const NAME = 'trl.prefs';
-const standard: Prefs = { theme: 'auto', font: 14, contrast: false, keys: true, plain: false, line: 'auto', notify: false, name: '' };
+const standard: Prefs = { theme: 'auto', font: 14, contrast: false, keys: true, plain: false, line: 'auto', notify: false, name: '', split: false };
 
 function stored(): Prefs {
   try {

@@ -7,11 +7,12 @@ import { shared } from '../net/login.js';
 import { control, epoch, mayWrite } from '../net/sessions.js';
 import { Transcript } from '../net/transcript.js';
 import { Feed, type FeedHandle } from '../ui/feed.js';
-import { askFirst, attempt, Empty, lines, Modal, now, plain, StateMark, toast } from '../ui/parts.js';
+import { askFirst, attempt, compose, Empty, lines, Modal, now, plain, StateMark, toast } from '../ui/parts.js';
 import { href, route } from '../ui/route.js';
 import { costOf, endAgent, forget, fullness, rulesOf, rulesText } from './dialogues.js';
 import { decided, fold, foldAll, Item, tokens, Turn } from './items.js';
 import { answered, refocus, RequestCard } from './requests.js';
+import { sharing } from './share.js';
 
 /** Messages that the daemon has not confirmed yet. They are sent again after a reconnect, with the same id. */
 interface Unsent { id: string; dialogue: string; text: string; content: DialogueContent[] | undefined }
@@ -97,10 +98,7 @@ function Talk({ d, item }: { d: DialogueInfo; item: string | undefined }) {
   const draftName = 'trl.draft.' + id;
   const restore = (text: string) => {
     const box = document.getElementById('composer') as HTMLTextAreaElement | null;
-    if (box && !box.value) {
-      box.value = text;
-      box.dispatchEvent(new Event('input', { bubbles: true }));
-    }
+    if (box && !box.value) compose(text);
   };
   useEffect(() => { for (const m of outbox.peek()) if (m.dialogue === id) void post(m, restore); }, [epoch.value]);
 
@@ -253,6 +251,7 @@ function Head({ d, find, unfold }: { d: DialogueInfo; find(): void; unfold(open:
         ['Find in this dialogue', find], ['Unfold everything', () => unfold(true)], ['Fold everything', () => unfold(false)],
         ...(!shared.value ? [['Stream Inspector', () => (location.hash = href('d', id, 'raw'))] as [string, () => void]] : []),
         ...(d.session_id && !shared.value ? [['Its session', () => (location.hash = href('s', d.session_id, 'info'))] as [string, () => void]] : []),
+        ...(mayWrite.value ? [['Share…', () => (sharing.value = { name: nameOf(d), what: { dialogue_id: id } })] as [string, () => void]] : []),
         ...(may ? [['Rules…', () => (policing.value = d)], ['End the agent…', () => endAgent(d)]] as [string, () => void][] : []),
         ...(mayWrite.value && !may ? [['Resume…', () => (resuming.value = d)], ['Delete the record…', () => forget(d)]] as [string, () => void][] : []),
       ]} />
@@ -283,7 +282,7 @@ function Menu({ items }: { items: [string, () => void][] }) {
   return (
     <div class="menu" ref={ref} onKeyDown={open ? keys : undefined}>
       <button class="small" aria-haspopup="menu" aria-expanded={open} aria-label="More" onClick={() => setOpen(!open)}>⋯</button>
-      {open && <div role="menu" class="menu-list">{items.map(([name, run]) => <button key={name} role="menuitem" tabIndex={-1} onClick={() => { setOpen(false); run(); }}>{name}</button>)}</div>}
+      {open && <div role="menu" class="menu-list">{items.map(([name, run]) => <button key={name} role="menuitem" tabIndex={-1} onClick={() => { setOpen(false); ref.current?.querySelector('button')?.focus(); run(); }}>{name}</button>)}</div>}
     </div>
   );
 }
@@ -423,7 +422,7 @@ function Composer({ d, draftName, send }: { d: DialogueInfo; draftName: string; 
         <textarea id="composer" ref={box} rows={1} value={text} aria-label="Message to the agent" placeholder={d.state === 'running' || d.state === 'requires_action' ? 'Message; the agent reads it when it can' : 'Message'}
           role={commands.length ? 'combobox' : undefined} aria-expanded={commands.length ? true : undefined} aria-controls={commands.length ? 'slash' : undefined} aria-activedescendant={commands.length ? 'slash-' + index : undefined}
           onInput={(e) => { setText(e.currentTarget.value); setShut(false); }} onKeyDown={keys} onPaste={(e) => { const files = [...(e.clipboardData?.files ?? [])]; if (files.length) { e.preventDefault(); attach(files); } }} />
-        {takes && <label class="attach" title="Add an image"><span aria-hidden="true">+</span><input type="file" class="hidden" accept="image/png,image/jpeg,image/gif,image/webp" multiple aria-label="Add a picture" onChange={(e) => { attach(e.currentTarget.files ?? []); e.currentTarget.value = ''; }} /></label>}
+        {takes && <label class="attach" title="Add an image"><span aria-hidden="true">+</span><input type="file" class="hidden" accept="image/png,image/jpeg,image/gif,image/webp" multiple aria-label="Add an image" onChange={(e) => { attach(e.currentTarget.files ?? []); e.currentTarget.value = ''; }} /></label>}
         <button type="submit" class="primary" disabled={!text.trim() && images.length === 0}>Send</button>
       </div>
       <div class="composer-foot dim hint">Enter sends · Shift+Enter adds a new line{d.commands?.length ? ' · / lists the commands of the agent' : ''}{d.policy?.rules.length ? ` · ${d.policy.rules.length} ${d.policy.rules.length === 1 ? 'rule' : 'rules'}` : ''}</div>
@@ -503,7 +502,7 @@ function Policy({ d }: { d: DialogueInfo }) {
       <form onSubmit={(e) => { e.preventDefault(); void submit(); }}>
         <p class="dim">Rules answer permission requests for you; the first that matches decides. A request that no rule matches waits for you.</p>
         <label class="field tall"><span>Rules</span><textarea rows={8} class="mono" autofocus value={text} spellcheck={false} placeholder={'deny *(*.env)\nask Write(/src/.github/*)\nallow Bash(git status*)'} onInput={(e) => setText(e.currentTarget.value)} /></label>
-        <label class="field"><span>Deny after</span><input value={deny} inputMode="decimal" placeholder="minutes with nobody watching; leave empty to wait" onInput={(e) => setDeny(e.currentTarget.value)} /></label>
+        <label class="field"><span>Deny after</span><input value={deny} inputMode="decimal" placeholder="minutes without a viewer; leave empty to wait" onInput={(e) => setDeny(e.currentTarget.value)} /></label>
         {error && <p class="bad wrap" role="alert">{error}</p>}
         <footer><button type="button" onClick={close}>Cancel</button><button type="submit" class="primary">Save</button></footer>
       </form>
@@ -516,5 +515,5 @@ export function interruptHere(): void {
   const { path } = route.value;
   const d = path[0] === 'd' && path[1] ? dialogues.value.get(path[1]) : undefined;
   if (!d || !mayWrite.value || (d.state !== 'running' && d.state !== 'requires_action')) return;
-  askFirst({ title: `Interrupt ${nameOf(d)}?`, text: 'The turn ends; the dialogue goes on.', yes: 'Interrupt', run: () => void act('dialogue.interrupt', { dialogue_id: d.dialogue_id }) });
+  askFirst({ title: `Interrupt ${nameOf(d)}?`, text: 'The turn ends; the dialogue continues.', yes: 'Interrupt', run: () => void act('dialogue.interrupt', { dialogue_id: d.dialogue_id }) });
 }

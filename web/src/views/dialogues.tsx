@@ -1,12 +1,13 @@
 // The list of dialogues, and the form that starts one.
 import { computed, signal } from '@preact/signals';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import type { DialogueInfo, DialogueRule, RuntimeListResult } from '../../../sdk/typescript/src/types.js';
+import { useEffect, useState } from 'preact/hooks';
+import type { DialogueInfo, DialogueRule, InstalledAgent, RuntimeListResult, SystemInfoResult } from '../../../sdk/typescript/src/types.js';
 import { dialogues, dialoguesLoaded, learnDialogue, nameOf, waiting } from '../net/dialogues.js';
-import { control, mayWrite } from '../net/sessions.js';
-import { ago, askFirst, attempt, Empty, Modal, plain, StateMark, Virtual } from '../ui/parts.js';
+import { control, epoch, mayWrite } from '../net/sessions.js';
+import { fits, ListPage } from '../ui/list.js';
+import { ago, askFirst, attempt, Modal, plain, StateMark } from '../ui/parts.js';
 import { coarse } from '../ui/prefs.js';
-import { go, href, route, setQuery } from '../ui/route.js';
+import { go, href, route } from '../ui/route.js';
 import { tokens } from './items.js';
 import { IsolationField, wordsOf } from './sessions.js';
 
@@ -33,18 +34,12 @@ export function fullness(d: DialogueInfo): number | undefined {
 
 const filterText = computed(() => (route.value.path[0] === 'd' && !route.value.path[1] ? (route.value.query.get('q') ?? '') : ''));
 
-/** Words with a colon look at one field, all others anywhere; every word must fit. */
 function matches(d: DialogueInfo, filter: string): boolean {
-  const all = `${d.name} ${d.dialogue_id} ${d.agent} ${d.model} ${doing(d)} ${d.title ?? ''} ${d.tags.join(' ')} ${d.working_dir} ${d.runtime}`.toLowerCase();
-  return filter.toLowerCase().split(/\s+/).filter(Boolean).every((word) => {
-    const [field, value] = word.includes(':') ? [word.slice(0, word.indexOf(':')), word.slice(word.indexOf(':') + 1)] : ['', word];
-    switch (field) {
-      case 'state': return d.state.startsWith(value) || (d.state === 'requires_action' && 'asks'.startsWith(value));
-      case 'agent': return d.agent.startsWith(value);
-      case 'tag': return d.tags.some((t) => t.toLowerCase().startsWith(value));
-      case 'on': return d.runtime.toLowerCase().startsWith(value);
-      default: return all.includes(word);
-    }
+  return fits(filter, `${d.name} ${d.dialogue_id} ${d.agent} ${d.model} ${doing(d)} ${d.title ?? ''} ${d.tags.join(' ')} ${d.working_dir} ${d.runtime}`, {
+    state: (v) => d.state.startsWith(v) || (d.state === 'requires_action' && 'asks'.startsWith(v)),
+    agent: (v) => d.agent.startsWith(v),
+    tag: (v) => d.tags.some((t) => t.toLowerCase().startsWith(v)),
+    on: (v) => d.runtime.toLowerCase().startsWith(v),
   });
 }
 
@@ -72,71 +67,45 @@ export function forget(d: DialogueInfo): void {
 
 const HEIGHT = coarse ? 60 : 44;
 
+/** The cost of a dialogue, and how full the context of its agent is, as far as they are known. */
+function used(d: DialogueInfo): string {
+  const full = fullness(d);
+  return [costOf(d), full !== undefined ? `${full} % full` : d.usage.output_tokens ? `${tokens(d.usage.input_tokens + d.usage.output_tokens)} tokens` : ''].filter(Boolean).join(' · ');
+}
+
 export function DialoguesPage() {
-  const list = shown.value;
-  const [at, setAt] = useState(0);
-  const box = useRef<HTMLElement | null>(null);
-  const index = Math.min(at, Math.max(0, list.length - 1));
-  const move = (i: number) => {
-    const n = Math.max(0, Math.min(list.length - 1, i));
-    setAt(n);
-    const b = box.current;
-    if (!b) return;
-    if (n * HEIGHT < b.scrollTop) b.scrollTop = n * HEIGHT;
-    else if ((n + 2) * HEIGHT > b.scrollTop + b.clientHeight) b.scrollTop = (n + 2) * HEIGHT - b.clientHeight;
-  };
-  const keys = (e: KeyboardEvent) => {
-    const d = list[index];
-    const run: Record<string, () => void> = {
-      ArrowDown: () => move(index + 1), j: () => move(index + 1), ArrowUp: () => move(index - 1), k: () => move(index - 1), Home: () => move(0), End: () => move(list.length - 1),
-      PageDown: () => move(index + 10), PageUp: () => move(index - 10), Enter: () => d && go('d', d.dialogue_id), o: () => d && go('d', d.dialogue_id), i: () => d && go('d', d.dialogue_id, 'raw'),
-      K: () => d && mayWrite.value && d.state !== 'ended' && endAgent(d),
-    };
-    if (e.ctrlKey || e.altKey || e.metaKey || !run[e.key]) return;
-    e.preventDefault();
-    run[e.key]!();
-  };
-  useEffect(() => box.current?.focus({ preventScroll: true }), [dialoguesLoaded.value && sorted.value.length > 0]);
-  if (!dialoguesLoaded.value) return <Empty><p>Loading…</p></Empty>;
   return (
-    <section class="page" aria-label="Dialogues">
-      <div class="bar">
-        <input id="filter" class="filter grow" aria-label="Filter the dialogues" placeholder="/ filter: state:asks agent:claude tag:ci on:docker tests" value={filterText.value}
-          onInput={(e) => setQuery('q', e.currentTarget.value)} onKeyDown={(e) => { if (e.key === 'Escape' || e.key === 'Enter') { e.preventDefault(); box.current?.focus(); } }} />
-        {mayWrite.value && <button class="primary" onClick={() => (starting.value = true)}>New dialogue…</button>}
-      </div>
-      {sorted.value.length === 0 ? (
-        <Empty>
-          <h2>No agents are working for you yet</h2>
-          <p>A dialogue is a conversation with a coding agent: Claude Code, Codex, or any agent that speaks the Agent Client Protocol. It goes on when this page is closed.</p>
-          <pre>trl chat --keep --name fix</pre>
-          {mayWrite.value && <p><button class="primary" onClick={() => (starting.value = true)}>New dialogue</button></p>}
-        </Empty>
-      ) : list.length === 0 ? (
-        <Empty><p>0 of {sorted.value.length} dialogues match.</p><p><button onClick={() => setQuery('q', '')}>Clear the filter</button></p></Empty>
-      ) : (
-        <Virtual count={list.length} height={HEIGHT} class="grid talks" label="Dialogues" role="grid" columns={7} box={(b) => (box.current = b)} keys={keys} active={list[index] ? 'row-' + list[index]!.dialogue_id : undefined}
-          header={<div role="rowgroup" class="thead"><div role="row" aria-rowindex={1} class="tr">{['Name', 'Agent', 'State', 'What', 'Used', 'Last', 'Tags'].map((h) => <span key={h} role="columnheader">{h}</span>)}</div></div>}
-          row={(i, style) => {
-            const d = list[i]!;
-            const full = fullness(d);
-            return (
-              <div key={d.dialogue_id} id={'row-' + d.dialogue_id} role="row" aria-rowindex={i + 2} aria-selected={i === index} class={'tr' + (i === index ? ' at' : '') + (d.state === 'ended' ? ' over' : '')} style={style}
-                onClick={() => { setAt(i); go('d', d.dialogue_id); }}>
-                <span role="gridcell" class="clip"><a href={href('d', d.dialogue_id)} tabIndex={-1}>{plain(nameOf(d))}</a></span>
-                <span role="gridcell" class="clip">{plain(d.agent)} <span class="dim">{plain(d.model)}</span></span>
-                <span role="gridcell"><StateMark state={d.state} /></span>
-                <span role="gridcell" class="clip">{plain(doing(d))}</span>
-                <span role="gridcell" class="clip">{[costOf(d), full !== undefined ? `${full} % full` : d.usage.output_tokens ? `${tokens(d.usage.input_tokens + d.usage.output_tokens)} tokens` : ''].filter(Boolean).join(' · ')}</span>
-                <span role="gridcell">{ago(d.last_activity)}</span>
-                <span role="gridcell" class="clip">{d.tags.map((t) => <span key={t} class="tag">{plain(t)}</span>)}</span>
-              </div>
-            );
-          }} />
-      )}
-      <div class="foot dim" role="status">{list.length === sorted.value.length ? `${list.length} ${list.length === 1 ? 'dialogue' : 'dialogues'}` : `${list.length} of ${sorted.value.length} dialogues`}<span class="hint"> · Enter opens · i inspects · K ends · g i shows the inbox</span></div>
-    </section>
+    <ListPage title="Dialogues" one="dialogue" class="talks" height={HEIGHT} columns={['Name', 'Agent', 'State', 'What', 'Used', 'Last', 'Tags']}
+      loaded={dialoguesLoaded.value} all={sorted.value} shown={shown.value} filter={filterText.value} example="state:asks agent:claude tag:ci on:docker tests"
+      id={(d) => d.dialogue_id} over={(d) => d.state === 'ended'} open={(d) => go('d', d.dialogue_id)}
+      keys={{ i: (d) => go('d', d.dialogue_id, 'raw'), K: (d) => mayWrite.value && d.state !== 'ended' && endAgent(d) }} hint="i inspects · K ends · g i shows the inbox"
+      create={mayWrite.value && <button class="primary" onClick={() => (starting.value = true)}>New dialogue…</button>}
+      empty={<>
+        <h2>No agents are working for you yet</h2>
+        <p>A dialogue is a conversation with a coding agent: Claude Code, Codex, or any agent that speaks the Agent Client Protocol. It continues when this page is closed.</p>
+        <Found />
+        <pre>trl chat --keep --name fix</pre>
+        {mayWrite.value && <p><button class="primary" onClick={() => (starting.value = true)}>New dialogue</button></p>}
+      </>}
+      cells={(d) => <>
+        <span role="gridcell" class="clip"><a href={href('d', d.dialogue_id)} tabIndex={-1}>{plain(nameOf(d))}</a></span>
+        <span role="gridcell" class="clip">{plain(d.agent)} <span class="dim">{plain(d.model)}</span></span>
+        <span role="gridcell"><StateMark state={d.state} /></span>
+        <span role="gridcell" class="clip">{plain(doing(d))}</span>
+        <span role="gridcell" class="clip">{used(d)}</span>
+        <span role="gridcell">{ago(d.last_activity)}</span>
+        <span role="gridcell" class="tags">{d.tags.map((t) => <span key={t} class="tag">{plain(t)}</span>)}</span>
+      </>} />
   );
+}
+
+/** Which agents are there to talk to. */
+function Found() {
+  const [list, setList] = useState<InstalledAgent[] | null>(null);
+  useEffect(() => { control.call<SystemInfoResult>('system.info', { agents: true }).then((r) => setList(r.agents ?? []), () => undefined); }, [epoch.value]);
+  if (!list) return null;
+  if (list.length === 0) return <p class="found">No agent was found on the daemon's PATH. Install one, for example Claude Code or Codex, or name its program under “Model, rules and more”.</p>;
+  return <p class="found">Found here: {list.map((a, i) => <>{i > 0 && ', '}<code key={a.path} title={plain(a.path)}>{plain(a.argv.join(' '))}</code></>)}</p>;
 }
 
 /** Reads rules as people write them: allow Bash(git *), one per line. */
@@ -213,7 +182,7 @@ export function NewDialogue() {
           {f.agent !== 'acp' && field('argv', 'Program', programs[f.agent]!)}
           {field('tags', 'Tags', 'app nightly')}
           <label class="field tall"><span>Rules</span><textarea rows={3} class="mono" value={f.rules} spellcheck={false} placeholder={'deny *(*.env)\nallow Read\nallow Bash(git status*)'} onInput={set('rules')} /></label>
-          {field('deny', 'Deny after', 'minutes with nobody watching; leave empty to wait')}
+          {field('deny', 'Deny after', 'minutes without a viewer; leave empty to wait')}
         </details>
         {error && <p class="bad wrap" role="alert">{error}</p>}
         <footer><button type="button" onClick={close}>Cancel</button><button type="submit" class="primary" disabled={busy}>{busy ? 'Starting…' : 'Start'}</button></footer>

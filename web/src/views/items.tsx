@@ -9,7 +9,7 @@ import type { Transcript } from '../net/transcript.js';
 import { Ansi } from '../ui/ansi.js';
 import { compare, count, Diff } from '../ui/diff.js';
 import { Code, Link, Markdown } from '../ui/markdown.js';
-import { attempt, bytes, duration, lines, plain } from '../ui/parts.js';
+import { attempt, bytes, compose, duration, lines, plain } from '../ui/parts.js';
 import { href } from '../ui/route.js';
 
 /** Which items a person has unfolded or folded, by dialogue and item. Rows that leave the view keep it. */
@@ -224,6 +224,7 @@ function Tool({ t, item }: { t: Transcript; item: DialogueItem }) {
   const asked = useMemo(() => computed(() => [...t.requests.value.values()].filter((r) => r.tool_call_id === id)), [t, id]).value;
   const nested = tool.kind === 'agent' || below.ids.length > 0 || (tool.items_count ?? 0) > 0;
   useEffect(() => { if (open && nested) void t.unfold(id); }, [open, nested, below.loaded]);
+  const mayTalk = mayWrite.value && (dialogues.value.get(t.id)?.state ?? 'ended') !== 'ended';
   const live = tool.status === 'running' || tool.status === 'pending' || task?.status === 'running';
   const state = task && task.status === 'running' && tool.status === 'completed' ? 'running' : tool.status;
   const [mark, word] = marks[state] ?? ['•', state];
@@ -254,7 +255,7 @@ function Tool({ t, item }: { t: Transcript; item: DialogueItem }) {
         <div class="fold-body">
           {asked.filter((r) => r.how).map((r) => <p key={r.request_id} class="dim decided">{decided(r)}</p>)}
           {todos.length > 0 ? <ul class="todos">{todos.map((x, i) => <li key={i} class={'todo ' + x.status}><span aria-hidden="true">{x.status === 'completed' ? '☑' : x.status === 'in_progress' ? '◧' : '☐'}</span> {plain(x.content)}{x.status === 'in_progress' && <span class="dim"> (in progress)</span>}</li>)}</ul>
-            : changes.length > 0 ? changes.map((c, i) => <div key={i}>{changes.length > 1 && <p class="mono dim">{plain(c.path)}</p>}<Diff before={c.before} after={c.after} numbers={tool.name === 'Write'} /></div>)
+            : changes.length > 0 ? changes.map((c, i) => <div key={i}>{changes.length > 1 && <p class="mono dim">{plain(c.path)}</p>}<Diff before={c.before} after={c.after} numbers={tool.name === 'Write'} path={c.path} quote={mayTalk ? quote : undefined} /></div>)
               : <Input item={item} />}
           {tool.effective_input !== undefined && <><div class="label">Changed by the answer to</div><Code text={JSON.stringify(tool.effective_input, null, 2)} lang="json" /></>}
           {nested && <Nested t={t} id={id} />}
@@ -264,6 +265,11 @@ function Tool({ t, item }: { t: Transcript; item: DialogueItem }) {
       )}
     </div>
   );
+}
+
+function quote(text: string): void {
+  compose(text);
+  document.getElementById('composer')?.focus();
 }
 
 function Input({ item }: { item: DialogueItem }) {

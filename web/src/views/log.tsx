@@ -131,7 +131,7 @@ function Output({ info, stream, choose }: { info: ExecInfo; stream: StreamName; 
 
   return (
     <>
-      <div class="bar">
+      <div class="bar log-bar">
         <span class="tabs" role="group" aria-label="Stream">
           {(['stdout', 'stderr'] as const).map((s) => (
             <button key={s} aria-pressed={s === stream} onClick={() => choose(s)}>{s} <span class="dim">{bytes(s === 'stdout' ? info.stdout_bytes : info.stderr_bytes)}</span></button>

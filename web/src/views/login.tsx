@@ -1,6 +1,6 @@
 // The page for browsers that are not logged in.
 import { useState } from 'preact/hooks';
-import { logIn, loginError, shared } from '../net/login.js';
+import { leftShare, logIn, loginError, shared } from '../net/login.js';
 import { kickAll } from '../net/conn.js';
 
 export function LoginPage({ over }: { over: boolean }) {
@@ -9,7 +9,13 @@ export function LoginPage({ over }: { over: boolean }) {
     if (await logIn({ token })) kickAll();
     setToken('');
   };
-  if (over && shared.value) return <main class="login"><div class="card"><h1>This share has ended</h1><p>It has expired, or was revoked. Ask for a new link.</p></div></main>;
+  if (over && shared.value) {
+    return (
+      <main class="login"><div class="card">
+        {leftShare.value ? <><h1>You have been logged out</h1><p>The share goes on. Its link shows it again, if there is room for another viewer.</p></> : <><h1>This share has ended</h1><p>It has expired, or was revoked. Ask for a new link.</p></>}
+      </div></main>
+    );
+  }
   return (
     <main class="login">
       <div class="card">

@@ -56,7 +56,7 @@ class Player {
     if (this.closed) return;
     const none = () => undefined;
     const p = prefs.value;
-    this.screen = new Screen(this.box, { dark: isDark(), font: p.font, contrast: p.contrast, scrollback: 1000, plain: p.plain, data: none, binary: none, paste: none, title: none, bell: none, clipboard: none, link: none, copied: none });
+    this.screen = new Screen(this.box, { dark: isDark(), font: p.font, contrast: p.contrast, scrollback: 1000, plain: p.plain, data: none, key: none, binary: none, paste: none, title: none, bell: none, clipboard: none, link: none, copied: none });
     this.screen.setReadOnly(true);
     this.screen.term.attachCustomKeyEventHandler(() => false); // the keys are those of the player
     this.observer = new ResizeObserver(() => this.screen?.shrink());
@@ -137,8 +137,8 @@ class Player {
     this.pump();
   }
 
-  // Gives the terminal what it lacks, or begins anew when it has too much. A long way is gone in
-  // pieces, and a new wish on the way counts at once.
+  // Writes to the terminal what it lacks, or begins anew when it has too much. It writes many events in
+  // pieces, and follows a new position at once.
   private pump(): void {
     const s = this.screen;
     if (!s || this.busy || this.closed) return;

@@ -39,7 +39,7 @@ export function RecordingsPage() {
     <section class="page" aria-label="Recordings">
       <div class="bar head"><h1>Recordings</h1><span class="grow" /><span class="dim">{list.length > 0 && bytes(total)}</span></div>
       {list.length === 0 ? (
-        <Empty><h2>No recordings yet</h2><p>TRL records a terminal when it is asked to:</p><pre>trl new -t --record demo</pre><pre>trl record -o demo.cast -- vim notes</pre></Empty>
+        <Empty><h2>No recordings yet</h2><p>TRL records a terminal only on request:</p><pre>trl new -t --record demo</pre><pre>trl record -o demo.cast -- vim notes</pre></Empty>
       ) : (
         <ul class="execs recordings">
           {list.map((r) => (

@@ -7,6 +7,7 @@ import { ago, attempt, bytes, duration, Empty, plain, StateMark } from '../ui/pa
 import { go, href } from '../ui/route.js';
 import { LogPage } from './log.js';
 import { kill, rename, title } from './sessions.js';
+import { sharing } from './share.js';
 import { TerminalView } from './terminal.js';
 
 const tabs: Record<string, string[]> = { terminal: ['screen', 'info'], shell: ['commands', 'info'], program: ['output', 'info'] };
@@ -31,11 +32,12 @@ export function SessionPage({ id, tab }: { id: string; tab: string | undefined }
         <StateMark state={s.reachable || !live ? s.state : 'unreachable'} />
         <nav class="tabs grow" aria-label="Views of this session">{all.map((t) => <a key={t} href={href('s', id, t)} aria-current={t === now ? 'page' : undefined}>{t}</a>)}</nav>
         {s.tags.includes('agent-dialogue') && <a class="link" href={href('d', s.name)}>Its dialogue</a>}
+        {mayWrite.value && live && <button class="small wide-only" onClick={() => shareSession(s)}>Share</button>}
         {mayWrite.value && live && <button class="small wide-only" onClick={() => rename(s)}>Rename</button>}
         {mayWrite.value && live && <button class="small danger" onClick={() => kill(s)}>End</button>}
       </div>
       {!live && <div class="note" role="status">Ended {ago(s.terminated_at) === 'now' ? 'just now' : `${ago(s.terminated_at)} ago`}: {plain(s.cause ?? '')}</div>}
-      {live && !s.reachable && <div class="note warn" role="status">Cannot be reached: {plain(s.unreachable_why ?? '')}. Whatever runs there keeps running.</div>}
+      {live && !s.reachable && <div class="note warn" role="status">Cannot be reached: {plain(s.unreachable_why ?? '')}. Its processes keep running.</div>}
       {now === 'screen' && <TerminalView key={id} session={s} />}
       {now === 'commands' && <Commands session={s} />}
       {now === 'output' && (s.exec_id ? <LogPage id={s.exec_id} /> : <ProgramOutput id={id} />)}
@@ -43,6 +45,8 @@ export function SessionPage({ id, tab }: { id: string; tab: string | undefined }
     </section>
   );
 }
+
+function shareSession(s: SessionInfo): void { sharing.value = { name: title(s), what: { session_id: s.session_id } }; }
 
 // The program of an ended session is its only command.
 function ProgramOutput({ id }: { id: string }) {
@@ -55,6 +59,7 @@ function Commands({ session }: { session: SessionInfo }) {
   const id = session.session_id;
   const [list, setList] = useState<ExecInfo[]>();
   const [text, setText] = useState('');
+  const [input, setInput] = useState(false);
   useEffect(() => {
     execsOf(id).then(setList, () => undefined);
     return onEvent((p) => {
@@ -69,7 +74,7 @@ function Commands({ session }: { session: SessionInfo }) {
     const command = text;
     if (!command.trim()) return;
     void attempt(async () => {
-      const e = await control.call<ExecInfo>('exec.start', { session_id: id, command, wait: true, stdin_open: false, run_id: crypto.randomUUID?.() ?? String(Math.random()) });
+      const e = await control.call<ExecInfo>('exec.start', { session_id: id, command, wait: true, stdin_open: input, run_id: crypto.randomUUID?.() ?? String(Math.random()) });
       setText('');
       go('x', e.exec_id);
     });
@@ -79,7 +84,8 @@ function Commands({ session }: { session: SessionInfo }) {
     <>
       {mayWrite.value && session.state !== 'terminated' && (
         <form class="bar" onSubmit={(e) => { e.preventDefault(); run(); }}>
-          <input class="grow mono" aria-label="Run a command" placeholder={`Run a command in ${plain(session.working_dir)}`} value={text} onInput={(e) => setText(e.currentTarget.value)} autocomplete="off" spellcheck={false} />
+          <input class="grow mono command" aria-label="Run a command" placeholder={`Run a command in ${plain(session.working_dir)}`} value={text} onInput={(e) => setText(e.currentTarget.value)} autocomplete="off" spellcheck={false} />
+          <label class="check" title="Its stdin stays open, and its page has a field for it"><input type="checkbox" checked={input} onChange={(e) => setInput(e.currentTarget.checked)} /> with input</label>
           <button type="submit" class="primary">Run</button>
         </form>
       )}
@@ -118,6 +124,7 @@ function Info({ id, version }: { id: string; version: SessionInfo }) {
   ];
   return (
     <div class="scroll">
+      {mayWrite.value && d.state !== 'terminated' && <p class="group narrow-only"><button onClick={() => shareSession(d)}>Share…</button><button onClick={() => rename(d)}>Rename…</button></p>}
       <dl class="facts">{facts.filter(([, v]) => v).map(([k, v]) => <><dt key={k}>{k}</dt><dd key={k + '='}>{plain(v)}</dd></>)}</dl>
       {d.processes.length > 0 && <><h2>Processes</h2><ul class="plain">{d.processes.map((p) => <li key={p.pid}><code>{p.pid} {plain(p.command ?? '')}</code></li>)}</ul></>}
       <h2>From the command line</h2>

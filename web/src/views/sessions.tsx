@@ -1,12 +1,13 @@
 // The list of sessions.
 import { computed, signal, useComputed } from '@preact/signals';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { RuntimeListResult, SessionInfo, SessionUsage, SystemSettingsResult } from '../../../sdk/typescript/src/types.js';
 import { sessionLabel } from '../net/dialogues.js';
 import { control, epoch, learn, loaded, mayWrite, sessionCount, sessions } from '../net/sessions.js';
-import { ago, askFirst, attempt, bytes, Empty, Modal, plain, StateMark, Virtual } from '../ui/parts.js';
+import { fits, ListPage } from '../ui/list.js';
+import { ago, askFirst, attempt, bytes, Modal, plain, StateMark } from '../ui/parts.js';
 import { coarse } from '../ui/prefs.js';
-import { go, href, route, setQuery } from '../ui/route.js';
+import { go, href, route } from '../ui/route.js';
 
 export const creating = signal<'' | 'shell' | 'terminal' | 'program'>('');
 
@@ -21,18 +22,12 @@ export function what(s: SessionInfo): string {
 
 const filterText = computed(() => (route.value.path.length === 0 ? (route.value.query.get('q') ?? '') : ''));
 
-/** Words with a colon look at one field, all others anywhere; every word must fit. */
-export function matches(s: SessionInfo, filter: string): boolean {
-  const all = `${s.name} ${s.session_id} ${what(s)} ${s.tags.join(' ')} ${s.runtime}`.toLowerCase();
-  return filter.toLowerCase().split(/\s+/).filter(Boolean).every((word) => {
-    const [field, value] = word.includes(':') ? [word.slice(0, word.indexOf(':')), word.slice(word.indexOf(':') + 1)] : ['', word];
-    switch (field) {
-      case 'state': return s.state.startsWith(value) || (s.state === 'terminated' && 'ended'.startsWith(value));
-      case 'kind': return s.kind.startsWith(value);
-      case 'tag': return s.tags.some((t) => t.toLowerCase().startsWith(value));
-      case 'on': return s.runtime.toLowerCase().startsWith(value);
-      default: return all.includes(word);
-    }
+function matches(s: SessionInfo, filter: string): boolean {
+  return fits(filter, `${s.name} ${s.session_id} ${what(s)} ${s.tags.join(' ')} ${s.runtime}`, {
+    state: (v) => s.state.startsWith(v) || (s.state === 'terminated' && 'ended'.startsWith(v)),
+    kind: (v) => s.kind.startsWith(v),
+    tag: (v) => s.tags.some((t) => t.toLowerCase().startsWith(v)),
+    on: (v) => s.runtime.toLowerCase().startsWith(v),
   });
 }
 
@@ -97,73 +92,33 @@ function Use({ id }: { id: string }) {
 
 const HEIGHT = coarse ? 56 : 40;
 
-export function SessionsPage() {
-  const list = shown.value;
-  const [at, setAt] = useState(0);
-  const box = useRef<HTMLElement | null>(null);
-  const index = Math.min(at, Math.max(0, list.length - 1));
-  const move = (i: number) => {
-    const n = Math.max(0, Math.min(list.length - 1, i));
-    setAt(n);
-    const b = box.current;
-    if (!b) return;
-    if (n * HEIGHT < b.scrollTop) b.scrollTop = n * HEIGHT;
-    else if ((n + 2) * HEIGHT > b.scrollTop + b.clientHeight) b.scrollTop = (n + 2) * HEIGHT - b.clientHeight;
-  };
-  const keys = (e: KeyboardEvent) => {
-    const s = list[index];
-    const run: Record<string, () => void> = {
-      ArrowDown: () => move(index + 1), j: () => move(index + 1), ArrowUp: () => move(index - 1), k: () => move(index - 1), Home: () => move(0), End: () => move(list.length - 1),
-      PageDown: () => move(index + 10), PageUp: () => move(index - 10), Enter: () => s && go('s', s.session_id), o: () => s && go('s', s.session_id),
-      K: () => s && mayWrite.value && s.state !== 'terminated' && kill(s), r: () => s && mayWrite.value && s.state !== 'terminated' && rename(s),
-    };
-    if (e.ctrlKey || e.altKey || e.metaKey || !run[e.key]) return;
-    e.preventDefault();
-    run[e.key]!();
-  };
-  useEffect(() => box.current?.focus({ preventScroll: true }), [loaded.value && sorted.value.length > 0]);
-  useUsage();
+const mayChange = (s: SessionInfo) => mayWrite.value && s.state !== 'terminated';
 
-  if (!loaded.value) return <Empty><p>Loading…</p></Empty>;
+export function SessionsPage() {
+  useUsage();
   return (
-    <section class="page" aria-label="Sessions">
-      <div class="bar">
-        <input id="filter" class="filter grow" aria-label="Filter the sessions" placeholder="/ filter: state:running kind:terminal tag:ci on:docker make" value={filterText.value}
-          onInput={(e) => setQuery('q', e.currentTarget.value)} onKeyDown={(e) => { if (e.key === 'Escape' || e.key === 'Enter') { e.preventDefault(); box.current?.focus(); } }} />
-        {mayWrite.value && <button class="primary" onClick={() => (creating.value = 'shell')}>New…</button>}
-      </div>
-      {sorted.value.length === 0 ? (
-        <Empty>
-          <h2>Nothing is running</h2>
-          <p>Start something in a shell, and it appears here by itself:</p>
-          <pre>trl run -s build 'echo hello'</pre>
-          <pre>trl new -t ed -- vim notes</pre>
-          {mayWrite.value && <p><button class="primary" onClick={() => (creating.value = 'terminal')}>New terminal</button></p>}
-        </Empty>
-      ) : list.length === 0 ? (
-        <Empty><p>0 of {sorted.value.length} sessions match.</p><p><button onClick={() => setQuery('q', '')}>Clear the filter</button></p></Empty>
-      ) : (
-        <Virtual count={list.length} height={HEIGHT} class="grid runs" label="Sessions" role="grid" columns={8} box={(b) => (box.current = b)} keys={keys} active={list[index] ? 'row-' + list[index]!.session_id : undefined}
-          header={<div role="rowgroup" class="thead"><div role="row" aria-rowindex={1} class="tr">{['Name', 'Kind', 'State', 'What', 'Where', 'Use', 'Last', 'Tags'].map((h) => <span key={h} role="columnheader">{h}</span>)}</div></div>}
-          row={(i, style) => {
-            const s = list[i]!;
-            return (
-              <div key={s.session_id} id={'row-' + s.session_id} role="row" aria-rowindex={i + 2} aria-selected={i === index} class={'tr' + (i === index ? ' at' : '') + (s.state === 'terminated' ? ' over' : '')} style={style}
-                onClick={() => { setAt(i); go('s', s.session_id); }}>
-                <span role="gridcell" class="clip"><a href={href('s', s.session_id)} tabIndex={-1}>{plain(title(s))}</a></span>
-                <span role="gridcell">{s.kind}{s.terminal?.recording ? ' · rec' : ''}</span>
-                <span role="gridcell"><StateMark state={s.reachable || s.state === 'terminated' ? s.state : 'unreachable'} /></span>
-                <span role="gridcell" class="clip mono">{plain(what(s))}</span>
-                <span role="gridcell" class="clip">{plain(s.runtime)}</span>
-                <span role="gridcell" class="use">{s.state !== 'terminated' && <Use id={s.session_id} />}</span>
-                <span role="gridcell">{ago(s.last_activity)}{s.terminal && s.terminal.viewers > 0 ? ` · ${s.terminal.viewers} watching` : ''}</span>
-                <span role="gridcell" class="clip">{s.tags.map((t) => <span key={t} class="tag">{plain(t)}</span>)}</span>
-              </div>
-            );
-          }} />
-      )}
-      <div class="foot dim" role="status">{list.length === sorted.value.length ? `${list.length} ${list.length === 1 ? 'session' : 'sessions'}` : `${list.length} of ${sorted.value.length} sessions`}<span class="hint"> · Enter opens · r renames · K ends · ? lists the keys</span></div>
-    </section>
+    <ListPage title="Sessions" one="session" class="runs" height={HEIGHT} columns={['Name', 'Kind', 'State', 'What', 'Where', 'Use', 'Last', 'Tags']}
+      loaded={loaded.value} all={sorted.value} shown={shown.value} filter={filterText.value} example="state:running kind:terminal tag:ci on:docker make"
+      id={(s) => s.session_id} over={(s) => s.state === 'terminated'} open={(s) => go('s', s.session_id)}
+      keys={{ K: (s) => mayChange(s) && kill(s), r: (s) => mayChange(s) && rename(s) }} hint="r renames · K ends · ? lists the keys"
+      create={mayWrite.value && <button class="primary" onClick={() => (creating.value = 'shell')}>New…</button>}
+      empty={<>
+        <h2>Nothing is running</h2>
+        <p>Start something in a shell, and it appears here by itself:</p>
+        <pre>trl run -s build 'echo hello'</pre>
+        <pre>trl new -t ed -- vim notes</pre>
+        {mayWrite.value && <p><button class="primary" onClick={() => (creating.value = 'terminal')}>New terminal</button></p>}
+      </>}
+      cells={(s) => <>
+        <span role="gridcell" class="clip"><a href={href('s', s.session_id)} tabIndex={-1}>{plain(title(s))}</a></span>
+        <span role="gridcell">{s.kind}{s.terminal?.recording ? ' · rec' : ''}</span>
+        <span role="gridcell"><StateMark state={s.reachable || s.state === 'terminated' ? s.state : 'unreachable'} /></span>
+        <span role="gridcell" class="clip mono">{plain(what(s))}</span>
+        <span role="gridcell" class="clip">{plain(s.runtime)}</span>
+        <span role="gridcell" class="use">{s.state !== 'terminated' && <Use id={s.session_id} />}</span>
+        <span role="gridcell">{ago(s.last_activity)}{s.terminal && s.terminal.viewers > 0 ? ` · ${s.terminal.viewers} watching` : ''}</span>
+        <span role="gridcell" class="tags">{s.tags.filter((t) => t !== s.name).map((t) => <span key={t} class="tag" title={plain(t)}>{plain(t)}</span>)}</span>
+      </>} />
   );
 }
 

@@ -1,9 +1,11 @@
 // Preferences of this browser, and the logins.
 import { useEffect, useState } from 'preact/hooks';
-import type { WebLogin } from '../../../sdk/typescript/src/types.js';
+import type { WebListResult, WebLogin, WebShare } from '../../../sdk/typescript/src/types.js';
 import { logOut, me } from '../net/login.js';
-import { control, epoch, mayWrite } from '../net/sessions.js';
-import { ago, askFirst, attempt, plain } from '../ui/parts.js';
+import { sessionLabel } from '../net/dialogues.js';
+import { control, epoch, mayWrite, sessions } from '../net/sessions.js';
+import { ago, askFirst, attempt, now, plain } from '../ui/parts.js';
+import { href } from '../ui/route.js';
 import { browserName, label, prefer, prefs, type Prefs } from '../ui/prefs.js';
 
 export function SettingsPage() {
@@ -34,19 +36,43 @@ export function SettingsPage() {
   );
 }
 
+/** A viewer in a few words. */
+function about(l: WebLogin): string { return `${plain(browserName(l.browser))} from ${l.address}`; }
+
 function Logins() {
-  const [list, setList] = useState<WebLogin[]>([]);
-  const load = () => void control.call<{ logins: WebLogin[] }>('web.list').then((r) => setList(r.logins), () => undefined);
-  useEffect(load, [epoch.value]);
+  const [{ logins, shares }, setAll] = useState<WebListResult>({ logins: [], shares: [] });
+  const load = () => void control.call<WebListResult>('web.list').then(setAll, () => undefined);
+  useEffect(load, [epoch.value, now.value]); // no event says that a browser has come or gone
+  const list = logins.filter((l) => !l.share_id);
+  const endShare = (h: WebShare) => askFirst({
+    title: 'End this share?', text: 'Its link is no longer valid, and its viewers see nothing more.', yes: 'End the share', danger: true,
+    run: () => void attempt(() => control.call('web.revoke', { login_id: h.share_id })).then(load),
+  });
   const revoke = (l: WebLogin) => void attempt(() => control.call('web.revoke', { login_id: l.login_id })).then(load);
   return (
     <>
+      <h2>Shares</h2>
+      {shares.length === 0 ? <p class="dim">None. <i>Share</i> in a session or a dialogue, or <code>trl share NAME</code>, makes a link with which others can watch it, and do nothing else.</p> : (
+        <ul class="execs" aria-label="Shares">
+          {shares.map((h) => {
+            const viewers = logins.filter((l) => l.share_id === h.share_id);
+            return (
+              <li key={h.share_id}><div class="line-item">
+                <a class="clip grow" href={h.session_id ? href('s', h.session_id) : href('d', h.dialogue_id!)}>{plain(h.session_id ? sessionLabel(sessions.value.get(h.session_id)?.name || h.session_id) : sessionLabel(h.dialogue_id!))}</a>
+                <span class="dim" title={viewers.map(about).join('\n')}>{viewers.length} of {h.viewers} {h.viewers === 1 ? 'viewer' : 'viewers'}{viewers.length > 0 ? `: ${viewers.map(about).join(', ')}` : ''}</span>
+                <span class="dim">until {new Date(h.expires_at).toLocaleString()}</span>
+                {mayWrite.value && <button class="small danger" onClick={() => endShare(h)}>End</button>}
+              </div></li>
+            );
+          })}
+        </ul>
+      )}
       <h2>Logins</h2>
       <ul class="execs">
         {list.map((l) => (
           <li key={l.login_id}><div class="line-item">
             <span class="clip grow">{plain(browserName(l.browser))}{l.login_id === me.value?.login_id ? ' (this one)' : ''}</span>
-            <span class="dim">{l.scope === 'read' ? 'read-only' : ''}</span><span class="dim">from {l.address}</span><span class="dim">used {ago(l.last_used_at)}</span>
+            <span class="dim">{l.scope === 'read' ? 'read-only' : ''}</span><span class="dim">from {l.address}</span><span class="dim">used {ago(l.last_used_at)}{ago(l.last_used_at) === 'now' ? '' : ' ago'}</span>
             {mayWrite.value && l.login_id !== me.value?.login_id && <button class="small danger" onClick={() => revoke(l)}>Log out</button>}
           </div></li>
         ))}

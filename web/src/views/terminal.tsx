@@ -1,6 +1,6 @@
 // One attached terminal: its connection, its size and what is typed into it.
 import { signal, useSignalEffect } from '@preact/signals';
-import type { SessionInfo } from '../../../sdk/typescript/src/types.js';
+import type { SessionInfo, Viewer as ViewerInfo } from '../../../sdk/typescript/src/types.js';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Conn, type Push, type TrlError } from '../net/conn.js';
 import { shared } from '../net/login.js';
@@ -14,6 +14,8 @@ import { go, href } from '../ui/route.js';
 /** So many bytes may wait to be drawn; with more the page asks for a new picture instead. */
 const BEHIND = 8 << 20;
 const BIG_PASTE = 1 << 20;
+/** So long a page is hidden before its terminal is detached. */
+const AWAY = 60_000;
 const ENDED = 'The program has ended.';
 
 const encoder = new TextEncoder();
@@ -28,6 +30,8 @@ class Viewer {
   readonly owner = signal('');
   readonly id = signal('');
   readonly size = signal({ cols: 0, rows: 0 });
+  /** All viewers of the terminal, this one too. */
+  readonly viewers = signal<readonly ViewerInfo[]>([]);
   readonly title = signal('');
   readonly bells = signal(0);
   /** The sentence that says why nothing more comes. */
@@ -42,16 +46,39 @@ class Viewer {
   private sent = '';
   private observer: ResizeObserver | undefined;
   private allowCopy = false;
+  private stream = '';
+  private awayTimer: ReturnType<typeof setTimeout> | undefined;
+  /** Detached, because the page has been hidden for a while. */
+  private away = false;
   private closed = false;
   private take = false;
+  /** Attaches so far: the answer to an older one is too late. */
+  private attempts = 0;
   /** Whether the terminal may take the size of this window. A phone asks for it only when told to. */
   private sized = !coarse;
 
   constructor(readonly session: string, private readonly box: HTMLElement, readonly readOnly: boolean) {
     this.conn = new Conn(() => void this.attach());
     this.typist = new Typist(this.conn, session, (e) => toast(e.message, { bad: true }));
+    document.addEventListener('visibilitychange', this.seen);
+    this.seen(); // a tab may be opened in the background
     void this.draw();
   }
+
+  // A terminal that is out of sight for a while is not drawn, and its window does not hold the size.
+  private readonly seen = (): void => {
+    clearTimeout(this.awayTimer);
+    if (document.hidden) {
+      this.awayTimer = setTimeout(() => {
+        this.away = true;
+        this.id.value = '';
+        this.conn.end(this.stream);
+      }, AWAY);
+    } else if (this.away) {
+      this.away = false;
+      if (this.conn.state.value === 'online') void this.attach();
+    }
+  };
 
   private async draw(): Promise<void> {
     let module;
@@ -66,6 +93,7 @@ class Viewer {
     this.screen = new module.Screen(this.box, {
       dark: isDark(), font: p.font, contrast: p.contrast, scrollback: 1000, plain: p.plain,
       data: (text) => this.type(() => this.typist.text(text)),
+      key: (name) => this.type(() => this.typist.keys('', [name])),
       binary: (data) => this.type(() => this.typist.binary(data)),
       paste: (text) => this.paste(text),
       title: (text) => (this.title.value = text),
@@ -85,13 +113,18 @@ class Viewer {
   }
 
   private async attach(): Promise<void> {
+    if (this.away) return this.typist.run(); // what was typed needs no viewer
+    const attempt = ++this.attempts;
+    if (this.screen) this.screen.kitty = false; // a stream begins without modes
     const size = this.screen?.proposed();
     this.sent = size ? `${size.cols}x${size.rows}` : '';
     try {
       const start = await this.conn.stream('session.attach', {
-        session_id: this.session, read_only: this.readOnly, ...(shared.value ? {} : { label: label() }), ...(this.offset === undefined ? { scrollback: 1000 } : { from_offset: this.offset }),
+        session_id: this.session, read_only: this.readOnly, modes: true, ...(shared.value ? {} : { label: label(), viewers: true }), ...(this.offset === undefined ? { scrollback: 1000 } : { from_offset: this.offset }),
         ...(size && this.sized && !this.readOnly ? { size, ...(this.take ? { take_size: true } : {}) } : {}),
       }, (p) => this.receive(p));
+      if (this.away || attempt !== this.attempts) return this.conn.end(start.stream_id);
+      this.stream = start.stream_id;
       this.id.value = start.viewer_id ?? '';
       this.ended.value = '';
       this.take = false;
@@ -126,6 +159,12 @@ class Viewer {
         s.resize(p.cols!, p.rows!);
         this.offset = p.offset;
         this.resized(p);
+        break;
+      case 'viewers':
+        this.viewers.value = p.viewers ?? [];
+        break;
+      case 'modes':
+        s.kitty = (p.modes?.kitty_flags ?? 0) !== 0;
         break;
       case 'exit':
         this.ended.value = `The program ${p.signal ? `was ended by ${plain(p.signal)}` : `ended with status ${p.exit_code}`}. This is its last screen.`;
@@ -168,7 +207,7 @@ class Viewer {
     }, 100);
   }
 
-  /** Makes this window the one that determines the size. A viewer says so when it attaches. */
+  /** Makes this window the one that determines the size. A viewer requests that when it attaches. */
   takeSize(): void {
     this.take = this.sized = true;
     this.conn.restart();
@@ -198,6 +237,8 @@ class Viewer {
   close(): void {
     this.closed = true;
     clearTimeout(this.sizeTimer);
+    clearTimeout(this.awayTimer);
+    document.removeEventListener('visibilitychange', this.seen);
     this.observer?.disconnect();
     this.typist.stop();
     this.conn.close();
@@ -266,6 +307,9 @@ export function TerminalView({ session }: { session: SessionInfo }) {
   const waiting = viewer?.typist.waiting.value ?? 0;
   const size = viewer?.size.value;
   const owns = viewer !== undefined && viewer.id.value !== '' && viewer.owner.value === viewer.id.value;
+  const others = (viewer?.viewers.value ?? []).filter((v) => v.viewer_id !== viewer!.id.value);
+  const named = (v: ViewerInfo) => plain(v.label || 'unnamed');
+  const holder = others.find((v) => v.owner);
   const over = viewer?.ended.value || (session.state === 'terminated' ? ENDED : '');
   const font = (n: number) => {
     prefer({ font: Math.max(9, Math.min(28, prefs.value.font + n)) });
@@ -278,10 +322,11 @@ export function TerminalView({ session }: { session: SessionInfo }) {
     <section class="terminal" aria-label={`Terminal ${session.name || id}`}>
       <div class="bar">
         <span class="grow dim clip" title="Size of the terminal">
-          {size && size.cols > 0 ? `${size.cols}×${size.rows}` : ''}{owns ? ' (yours)' : ''}
+          {size && size.cols > 0 ? `${size.cols}×${size.rows}` : ''}{owns ? ' (yours)' : holder ? ` (of ${named(holder)})` : ''}
           {viewer?.title.value ? ` · ${plain(viewer.title.value)}` : ''}
           {viewer && viewer.bells.value > 0 ? ` · bell ×${viewer.bells.value}` : ''}
         </span>
+        {others.length > 0 && !over && <span class="chip clip who" title={others.map(named).join('\n')}>with {others.map((v) => named(v) + (v.read_only ? ' (watching)' : '')).join(', ')}</span>}
         {!owns && !readOnly && !over && size && size.cols > 0 && <button class="small" onClick={() => viewer?.takeSize()} title="Ctrl+Alt+S">Take size</button>}
         {readOnly
           ? <span class="badge">read-only</span>
