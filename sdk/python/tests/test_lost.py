@@ -416,8 +416,8 @@ def test_a_stream_that_begins_while_the_client_is_closed(monkeypatch: pytest.Mon
         t = trl.connect(fake.path)
         dial = t._pool.dial_patiently
 
-        def dial_and_close(patience_s: float) -> Any:
-            lane = dial(patience_s)
+        def dial_and_close(patience_s: float, again: bool = False) -> Any:
+            lane = dial(patience_s, again)
             t.close()
             return lane
 
@@ -586,3 +586,90 @@ def test_an_ephemeral_session_is_owned_again_when_the_daemon_has_started_aio() -
         assert drained(seen) == [("session.create", {"ephemeral": True}), ("session.own", {"session_id": "s-1"})]
 
     run(main())
+
+
+def owned_late(seen: queue.SimpleQueue[Any], own: Callable[[Conn], None]) -> list[Callable[[Conn], None]]:
+    """The connections of a client that cannot own its session at once: own serves the first attempt."""
+
+    def answer_one(conn: Conn) -> None:
+        r = conn.request()
+        seen.put((r["method"], r["params"]))
+        conn.answer(r, session_id="s-1", version="1")
+
+    return [answer_one, echo, own, answer_one, echo]
+
+
+OWNED_LATE = [("session.create", {"ephemeral": True}), ("session.own", {"session_id": "s-1"})]
+
+
+def test_an_interrupt_does_not_lose_an_ephemeral_session() -> None:
+    seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def interrupts(conn: Conn) -> None:
+        conn.request()
+        interrupt()
+        conn.gone()
+
+    with FakeDaemon(*owned_late(seen, interrupts)) as fake, trl.connect(fake.path) as t:
+        t.session(ephemeral=True)
+        until(lambda: t._pool._bound["s-1"].stale(), "the daemon goes away")
+        with pytest.raises(KeyboardInterrupt):
+            t.info()
+        t.info()
+        assert drained(seen) == OWNED_LATE
+
+
+def test_a_cancelled_task_does_not_lose_an_ephemeral_session() -> None:
+    seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    async def main() -> None:
+        loop, asked = asyncio.get_running_loop(), asyncio.Event()
+
+        def silent(conn: Conn) -> None:
+            conn.request()
+            loop.call_soon_threadsafe(asked.set)
+            conn.gone()
+
+        with FakeDaemon(*owned_late(seen, silent)) as fake:
+            async with trl.aio.connect(fake.path) as t:
+                await t.session(ephemeral=True)
+                while not t._pool._bound["s-1"].stale():
+                    await asyncio.sleep(0.01)
+                task = asyncio.create_task(t.info())
+                await asked.wait()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                await t.info()
+        assert drained(seen) == OWNED_LATE
+
+    run(main())
+
+
+def test_a_closed_client_owns_no_session() -> None:
+    asked, closed = threading.Event(), threading.Event()
+    gone: queue.SimpleQueue[bool] = queue.SimpleQueue()
+
+    def late(conn: Conn) -> None:
+        r = conn.request()
+        asked.set()
+        closed.wait(PATIENCE)
+        conn.answer(r, session_id="s-1")
+        gone.put(conn.gone())
+
+    def call(t: trl.Client) -> None:
+        with pytest.raises(trl.ConnectionLost):
+            t.info()
+
+    with FakeDaemon(*owned_late(queue.SimpleQueue(), late)) as fake:
+        t = trl.connect(fake.path)
+        t.session(ephemeral=True)
+        until(lambda: t._pool._bound["s-1"].stale(), "the daemon goes away")
+        caller = threading.Thread(target=call, args=(t,))
+        caller.start()
+        assert asked.wait(PATIENCE)
+        t.close()
+        closed.set()
+        caller.join(PATIENCE)
+        assert gone.get(timeout=PATIENCE)
+        assert not t._pool._bound

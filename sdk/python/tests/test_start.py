@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 import trl_client as trl
+from trl_client import types
 from conftest import PATIENCE, Daemon, binary, until
+from fake import Conn, FakeDaemon
 
 
 @pytest.fixture
@@ -126,6 +128,126 @@ def test_only_a_new_call_replaces_a_daemon_that_was_stopped_aio(nobody: Path) ->
             reading.cancel()
 
     asyncio.run(main())
+
+
+@contextlib.contextmanager
+def one_that_is_stopped(home: Path) -> Iterator[None]:
+    """A daemon of this user that a user stops just when it gets a request."""
+    trl.connect().close()
+    subprocess.run([binary(), "stop"], check=True)
+
+    def stop(conn: Conn) -> None:
+        conn.request()
+        os.remove(home / "s")
+
+    with FakeDaemon(stop) as fake:
+        os.rename(fake.path, home / "s")
+        yield
+
+
+def test_a_new_call_replaces_a_daemon_that_is_being_stopped(nobody: Path) -> None:
+    async def main() -> str:
+        async with trl.aio.connect() as t:
+            return (await t.info()).version
+
+    with one_that_is_stopped(nobody), trl.connect() as t:
+        assert t.info().version
+    with one_that_is_stopped(nobody):
+        assert asyncio.run(main())
+
+
+def test_a_session_that_a_block_left_is_not_owned_again(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRL_KEEP_SESSIONS", "true")
+
+    async def main() -> None:
+        async with trl.aio.connect() as t:
+            async with t.session(ephemeral=True) as s:
+                await asyncio.to_thread(subprocess.run, [binary(), "stop"], check=True)
+            kept = await t.get_session(s.id)
+            assert not t._pool._bound and not t._pool._unowned
+            await kept.destroy()
+
+    with trl.connect() as t:
+        with t.session(ephemeral=True) as s:
+            subprocess.run([binary(), "stop"], check=True)
+        kept = t.get_session(s.id)  # a new call starts one
+        assert not t._pool._bound and not t._pool._unowned
+        kept.destroy()
+    asyncio.run(main())
+
+
+def test_leaving_a_block_does_not_replace_a_daemon_that_was_stopped(nobody: Path) -> None:
+    with trl.connect() as t:
+        with t.session() as s:
+            s.run("true")
+            subprocess.run([binary(), "stop"], check=True)
+        assert not runs()
+
+    with trl.connect() as t:
+        stopping = threading.Thread(target=stop_soon, args=(nobody,))
+        stopping.start()
+        with contextlib.suppress(trl.RuntimeUnavailable):  # or its result: cancelled
+            t.run("touch $HOME/begun; sleep 1000")
+        stopping.join(PATIENCE)
+        assert not runs()
+
+    with trl.connect() as t, t.session() as s:
+        os.kill(t.info().pid, signal.SIGKILL)
+    with trl.connect(start=False) as t:
+        assert t.sessions() == []  # after a crash, one is started to end the session
+
+
+def stop_soon(home: Path) -> None:
+    until((home / "begun").exists, "the command has begun")
+    subprocess.run([binary(), "stop"], check=True)
+
+
+def test_leaving_a_block_does_not_replace_a_daemon_that_was_stopped_aio(nobody: Path) -> None:
+    async def main() -> None:
+        async with trl.aio.connect() as t:
+            async with t.session() as s:
+                await s.run("true")
+                await asyncio.to_thread(subprocess.run, [binary(), "stop"], check=True)
+            assert not runs()
+
+        async with trl.aio.connect() as t:
+            stopping = asyncio.create_task(asyncio.to_thread(stop_soon, nobody))
+            with contextlib.suppress(trl.RuntimeUnavailable):  # or its result: cancelled
+                await t.run("touch $HOME/begun; sleep 1000")
+            await stopping
+            assert not runs()
+
+    asyncio.run(main())
+
+
+def test_a_wait_does_not_replace_a_daemon_that_was_stopped_and_kept_its_sessions(
+    nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRL_KEEP_SESSIONS", "true")
+    with trl.connect() as t:
+        s = t.session(name="kept")
+        x = s.start("read -r line", stdin_open=True)
+        ended: list[types.WaitEvent] = []
+        tasks: list[trl.aio.Client] = []
+
+        async def wait() -> types.WaitEvent:
+            async with trl.aio.connect() as t:
+                tasks.append(t)
+                return await t.get_exec(x.id).wait()
+
+        waiting = threading.Thread(target=lambda: ended.append(x.wait()))
+        other = threading.Thread(target=lambda: ended.append(asyncio.run(wait())))
+        waiting.start()
+        other.start()
+        until(lambda: len(t._pool._busy) == 1, "a thread waits")
+        until(lambda: bool(tasks) and not tasks[0]._pool._idle, "a task waits")
+        stays_stopped()
+        assert waiting.is_alive() and other.is_alive()
+        x.input("go\n")  # a new call starts one, and the waits go on
+        waiting.join(PATIENCE)
+        other.join(PATIENCE)
+        assert [e.reason for e in ended] == ["exit", "exit"]
+        s.destroy()
 
 
 def test_what_cannot_be_started_says_why(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:

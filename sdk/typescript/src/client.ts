@@ -1,13 +1,13 @@
 import { Dialogue, type DialogueOptions } from "./dialogue.js";
-import { ConnectionLostError } from "./errors.js";
+import { ConnectionLostError, TrlError } from "./errors.js";
 import { fromWire, toWire, type Camel } from "./names.js";
-import { isOver, isUnavailable, mayHaveBeenDone, Patience, type Link, type ReconnectOptions } from "./reconnect.js";
+import { isOver, isUnavailable, lasting, mayHaveBeenDone, Patience, stopped, type Link, type ReconnectOptions } from "./reconnect.js";
 import type { CallMethod, CallParams, CallResult, ExecResult } from "./results.js";
 import { Exec, Session, type RunOptions } from "./session.js";
 import { EventStream, type StreamOptions } from "./stream.js";
 import { Program, Terminal } from "./terminal.js";
 import type { Abortable, TraceOptions, Transport, WireRequest } from "./transport.js";
-import { readMethods, type EventSubscribeParams, type Method, type SessionCreateParams, type SessionDestroyResult, type SessionInfo } from "./types.js";
+import { readMethods, type ErrorCode, type EventSubscribeParams, type Method, type SessionCreateParams, type SessionDestroyResult, type SessionInfo } from "./types.js";
 
 type CreateParams = Camel<SessionCreateParams>;
 
@@ -27,6 +27,9 @@ export interface OneRunOptions
 
 /** Which events to push. */
 export interface EventOptions extends Camel<EventSubscribeParams>, StreamOptions {}
+
+/** What a client does by itself: own an ephemeral session again, or end what a block created. */
+type Upkeep = "own" | "leave";
 
 /** A client of one daemon. Its methods may be called concurrently. */
 export class Trl {
@@ -74,7 +77,7 @@ export class Trl {
     try {
       return await session.run(command, { ...rest, signal });
     } finally {
-      await session.destroy();
+      await session[Symbol.asyncDispose]();
     }
   }
 
@@ -141,16 +144,17 @@ export class Trl {
   }
 
   /**
-   * Calls a method with the names of the wire. With `again`, the client resumes earlier work by itself:
-   * it starts no daemon if a user stopped the last one.
+   * Calls a method with the names of the wire. Only a call that is new, and not for upkeep, starts a daemon
+   * if a user stopped the last one.
    * @internal
    */
-  async request(untraced: WireRequest, signal?: AbortSignal, again = false): Promise<unknown> {
+  async request(untraced: WireRequest, signal?: AbortSignal, upkeep?: Upkeep): Promise<unknown> {
     const request = this.#traced(untraced);
     const begin = performance.now();
     const patience = new Patience(this.link, {});
-    for (;;) {
+    for (let again = upkeep !== undefined; ; again ||= lasting.has(request.method)) {
       if (this.#closed) throw new ConnectionLostError("the client is closed", false);
+      if (upkeep === "own" && !this.#owned.has(request.params["session_id"] as string)) throw new ConnectionLostError("the session was left", false);
       signal?.throwIfAborted();
       const attempt = performance.now();
       try {
@@ -158,9 +162,23 @@ export class Trl {
       } catch (error) {
         if (!isUnavailable(error)) throw error;
         if (mayHaveBeenDone(error) && !isRepeatable(request)) throw error;
-        if (isOver(request, error)) throw error;
-        await patience.pause(error, signal, performance.now() - attempt);
+        if (isOver(request, error) || (upkeep === "leave" && error.reason === stopped)) throw error;
+        await patience.pause(error, signal, performance.now() - attempt, upkeep !== "own");
       }
+    }
+  }
+
+  /**
+   * Ends what a block created; `missing` is the code if it has ended. If a user stopped the daemon, it has
+   * ended the sessions, or keeps them on purpose: none is started for this.
+   * @internal
+   */
+  async leave(request: WireRequest, missing: ErrorCode): Promise<void> {
+    try {
+      await this.request(request, undefined, "leave");
+    } catch (error) {
+      if (!(error instanceof TrlError) || (error.code !== missing && error.reason !== stopped)) throw error;
+      this.#owned.delete(request.params["session_id"] as string); // it is not owned again
     }
   }
 
@@ -181,7 +199,7 @@ export class Trl {
   #ownAgain(): void {
     for (const session_id of this.#owned) {
       // An error means that the session has ended, or that the daemon cannot be reached again.
-      this.request({ method: "session.own", params: { session_id } }, undefined, true).catch(() => this.#owned.delete(session_id));
+      this.request({ method: "session.own", params: { session_id } }, undefined, "own").catch(() => this.#owned.delete(session_id));
     }
   }
 

@@ -1,6 +1,5 @@
 import { exactBytes } from "./bytes.js";
 import type { Trl } from "./client.js";
-import { TrlError } from "./errors.js";
 import { fromWire, toWire, type Camel } from "./names.js";
 import type { DialogueEnd, DialogueEvent, DialogueInfo, DialogueRequest, DialogueSendResult, DialogueTranscript, DialogueTurn } from "./results.js";
 import { PushStream, type StreamOptions } from "./stream.js";
@@ -183,11 +182,7 @@ export class Dialogue {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    try {
-      await this.terminate();
-    } catch (error) {
-      if (!(error instanceof TrlError && error.code === "DIALOGUE_NOT_FOUND")) throw error;
-    }
+    await this.#trl.leave({ method: "dialogue.terminate", params: { dialogue_id: this.id } }, "DIALOGUE_NOT_FOUND");
   }
 }
 

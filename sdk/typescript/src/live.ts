@@ -33,6 +33,7 @@ export class LiveConnection {
   #state: LiveState = "connecting";
   #nextTry = 0;
   #lostAt = 0;
+  #why: TrlError | undefined;
   #openedAt = 0;
   #attempt: AbortController | undefined; // while a connection is being made
   #connection: LineConnection | undefined;
@@ -58,6 +59,11 @@ export class LiveConnection {
   /** When the connection was lost, in milliseconds of Date.now(); 0 while there is one. */
   get lostAt(): number {
     return this.#lostAt;
+  }
+
+  /** Why the last connection was lost, or could not be made. */
+  get lastError(): TrlError | undefined {
+    return this.#why;
   }
 
   /** Calls a method. */
@@ -166,6 +172,7 @@ export class LiveConnection {
 
   #lose(error: TrlError): void {
     this.#lostAt ||= Date.now();
+    this.#why = error;
     if (error.code === "AUTH_FAILED" || error.code === "FORBIDDEN") return this.#to("over");
     const pauseMs = this.#backoff.next();
     this.#nextTry = Date.now() + pauseMs;

@@ -19,12 +19,16 @@ export interface Link extends ReconnectOptions {
   traced(request: WireRequest): WireRequest;
 }
 
-const lasting = new Set(["exec.run", "exec.start", "exec.wait", "session.wait", "exec.stream", "session.attach"]);
+/** The methods whose repeated call waits for earlier work. */
+export const lasting: ReadonlySet<string> = new Set(["exec.run", "exec.start", "exec.wait", "session.wait", "exec.stream", "session.attach"]);
 
 /** Whether there is nothing left to wait for: the daemon was stopped, and has ended its sessions. */
 export function isOver({ method }: WireRequest, error: TrlError): boolean {
   return lasting.has(method) && error.details["sessions"] === "ended";
 }
+
+/** The reason of an error because a user stopped the daemon, and only a new call may start another. */
+export const stopped = "stopped";
 
 /** Whether the daemon could not be reached, or answered that it is starting or stopping. */
 export function isUnavailable(error: unknown): error is TrlError {
@@ -78,8 +82,8 @@ export class Patience {
     this.#backoff.reset();
   }
 
-  /** Waits before the next attempt, or throws the error if there must be none. `lastedMs` is how long the last attempt took. */
-  async pause(error: TrlError, signal: AbortSignal | undefined, lastedMs = 0): Promise<void> {
+  /** Waits before the next attempt, or throws the error if there must be none. `lastedMs` is how long the last attempt took. With `holds`, the wait keeps the process alive. */
+  async pause(error: TrlError, signal: AbortSignal | undefined, lastedMs = 0, holds = true): Promise<void> {
     if (lastedMs > this.#budgetMs) this.renew(); // the daemon was reachable for a while, so this is a new loss
     const now = performance.now();
     this.#until ??= now + this.#budgetMs;
@@ -90,6 +94,7 @@ export class Patience {
         stop();
         resolve();
       }, pauseMs);
+      if (!holds) (timer as { unref?(): void }).unref?.(); // a browser has no such method
       const stop = onAbort(signal, (why) => {
         clearTimeout(timer);
         reject(why);

@@ -81,7 +81,7 @@ export abstract class AnySession {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.destroy();
+    await this.trl.leave({ method: "session.destroy", params: { session_id: this.id } }, "SESSION_NOT_FOUND");
   }
 }
 

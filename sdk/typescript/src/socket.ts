@@ -3,6 +3,7 @@ import { createConnection, type Socket } from "node:net";
 import { LineConnection } from "./connection.js";
 import { ConnectionLostError, reason } from "./errors.js";
 import { checkSocket, wasStopped } from "./place.js";
+import { stopped } from "./reconnect.js";
 import { onAbort, type Pushes, type Transport, type WireRequest } from "./transport.js";
 
 /** How long a daemon on stdio may take to end its sessions before it is killed. */
@@ -92,7 +93,8 @@ export class SocketTransport implements Transport {
     try {
       return await this.#connect(signal);
     } catch (error) {
-      if (!this.#start || this.#closed || !isAbsent(error) || (again && wasStopped())) throw error;
+      if (!this.#start || this.#closed || !isAbsent(error)) throw error;
+      if (again && wasStopped()) throw new ConnectionLostError(`daemon at ${this.#path}: was stopped`, false, error as Error, { reason: stopped });
     }
     this.#starting ??= startDaemon(this.#path).finally(() => (this.#starting = undefined));
     this.#path = await this.#starting;

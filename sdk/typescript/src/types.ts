@@ -370,7 +370,7 @@ export type SystemPingParams = Record<string, never>;
 
 /** Says what to count. */
 export interface SystemStatsParams {
-  /** Asks also what the daemon's files take. That reads directories, which takes longer. */
+  /** Also asks for the sizes of the daemon's files. That reads directories, which takes longer. */
   disk?: boolean;
 }
 
@@ -381,6 +381,8 @@ export interface SystemInfoParams {
    * tries them on a session of its own.
    */
   enforcement?: boolean;
+  /** Asks also which coding agents the daemon finds on its PATH. */
+  agents?: boolean;
 }
 
 /** Has no fields. */
@@ -824,7 +826,8 @@ export interface SessionCreateParams {
   /**
    * Says what happens if the place cannot enforce the isolation. With require (default), the call
    * fails with ISOLATION_UNAVAILABLE; with best-effort, session.info reports the aspects that are
-   * not enforced.
+   * not enforced. A built-in profile requires the aspect signals only if the caller sets this field
+   * to require.
    */
   isolation_mode?: string;
 }
@@ -1710,6 +1713,12 @@ export interface EventSubscribeParams {
    * that are kept.
    */
   after_seq?: number;
+  /**
+   * Says that no person sees the events now. A subscription of the console's page that is not
+   * passive keeps the hook on_request silent, for five minutes. For other callers the field has no
+   * effect.
+   */
+  passive?: boolean;
 }
 
 /** Ends one stream of this connection. Its pushes stop, and the connection stays. */
@@ -1773,7 +1782,7 @@ export interface SystemPingResult {
   version: string;
 }
 
-/** What the files of the daemon take, in bytes. */
+/** Has the sizes of the daemon's files, in bytes. */
 export interface DiskUsage {
   /** output of ended sessions */
   output_bytes: number;
@@ -1881,6 +1890,16 @@ export interface Enforcement {
   isolation: IsolationReport;
 }
 
+/** A coding agent that the daemon finds on its PATH. */
+export interface InstalledAgent {
+  /** agent of dialogue.create */
+  agent: string;
+  /** argv of dialogue.create: the program and its first arguments */
+  argv: string[];
+  /** path of the program */
+  path: string;
+}
+
 /** The answer of system.info. */
 export interface SystemInfoResult {
   /** version of the daemon */
@@ -1914,6 +1933,8 @@ export interface SystemInfoResult {
   methods: string[];
   /** Absent unless the caller wants it. */
   enforcement?: Enforcement;
+  /** Absent unless the caller wants it, and if the daemon finds none. */
+  agents?: InstalledAgent[];
 }
 
 /**
@@ -2398,7 +2419,7 @@ export interface Process {
   command: string;
 }
 
-/** The limits of a session and what is in force of them. A limit of 0 is none. */
+/** The limits of a session, and which of them are in force. A limit of 0 is none. */
 export interface SessionLimits extends LimitReport {
   /** processors */
   cpus?: number;
@@ -2426,7 +2447,7 @@ export interface NetworkCounts {
   refused: number;
 }
 
-/** The isolation of a session, with its profile applied, and what is in force of it. */
+/** The isolation of a session, with its profile applied, and which parts of it are in force. */
 export interface SessionIsolation extends IsolationReport {
   /** the profile that the creator named */
   profile?: string;
@@ -2728,8 +2749,9 @@ export interface RecordingDeleteResult {
 }
 
 /**
- * The resources that a command and the children it waited for consumed. With limits in a cgroup,
- * it includes the other processes of the command.
+ * The resources that a command and the children it waited for consumed. Where the session has a
+ * cgroup, it includes the other processes of the command, unless processes of earlier commands or
+ * of argv ran meanwhile.
  */
 export interface Usage {
   /** CPU time in user mode */
@@ -2744,7 +2766,7 @@ export interface Usage {
   /**
    * The most memory that all processes of the command had together, and the shell with them; 0 if
    * neither the command nor its session has a memory limit, or if the session had more before and
-   * the kernel cannot begin anew.
+   * the kernel cannot begin anew (cgroup v2 before Linux 6.12).
    */
   memory_peak_bytes?: number;
   /** The time for which the limit cpus stopped the command's processes. */
@@ -3413,6 +3435,11 @@ export interface DialogueItem {
   tool?: DialogueToolCall;
   /** Reports that the agent's program wrote the item, not its model or a person. */
   synthetic?: boolean;
+  /**
+   * The state of a message that a client sent: sent, queued, started, done, cancelled or lost.
+   * Absent in events, which report each state on its own.
+   */
+  message?: MessageState;
   /** the error, in the agent's words */
   error?: string;
 }
@@ -3552,7 +3579,7 @@ export interface DialogueLine {
   bytes: number;
   /** When TRL received or sent the line. Absent: an earlier version wrote the record. */
   at?: string;
-  /** the type or the method that the line names, if it is short enough to look */
+  /** the type or the method that the line names in its first 64 KiB */
   type?: string;
   /** the line without its line end, or its beginning */
   text: string;
@@ -4041,8 +4068,8 @@ export interface Methods {
   /** Return an address for a browser that shows the console. Turns HTTP on if it is off. */
   "web.open": { params: WebOpenParams; result: WebOpenResult };
   /**
-   * Return an address at which browsers can watch one session or dialogue. Turns HTTP on if it is
-   * off.
+   * Return an address at which browsers can watch one session or dialogue. On the socket and on
+   * stdio, turns HTTP on if it is off.
    */
   "web.share": { params: WebShareParams; result: WebShareResult };
   /** List the browsers that are logged in to the console, and the shares. */

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 import { promisify } from "node:util";
@@ -56,13 +58,113 @@ test("a daemon is started when none runs", async (t) => {
   await Promise.all([a.close(), b.close()]);
 });
 
+const stop = () => promisify(execFile)(binary, ["stop"]);
+
+async function runs(): Promise<boolean> {
+  const other = await connect({ start: false }).catch(() => undefined);
+  await other?.close();
+  return other !== undefined;
+}
+
+async function staysStopped(because: string): Promise<void> {
+  for (let i = 0; i < 30; i++) {
+    assert.equal(await runs(), false, because);
+    await new Promise((wake) => setTimeout(wake, 100));
+  }
+}
+
+test("leaving a block does not replace a daemon that was stopped", async (t) => {
+  const root = nobody(t);
+  {
+    await using trl = await connect();
+    {
+      await using session = await trl.session();
+      await session.run("true");
+      await stop();
+    }
+    assert.equal(await runs(), false, "the session ended with the daemon");
+  }
+  {
+    await using trl = await connect();
+    const running = trl.run("touch $HOME/begun; sleep 1000").catch((error: unknown) => assert.ok(error instanceof TrlError)); // or its result: cancelled
+    await eventually(async () => existsSync(join(root, "begun")));
+    await stop();
+    await running;
+    assert.equal(await runs(), false, "the session of the command ended with the daemon");
+  }
+  await using trl = await connect();
+  {
+    await using _ = await trl.session();
+    process.kill((await trl.call("system.info")).pid, "SIGKILL");
+  }
+  assert.deepEqual((await trl.call("session.list")).sessions, [], "after a crash, one is started to end the session");
+});
+
+test("a session that a block left is not owned again", async (t) => {
+  nobody(t);
+  process.env["TRL_KEEP_SESSIONS"] = "true";
+  t.after(() => delete process.env["TRL_KEEP_SESSIONS"]);
+  await using trl = await connect();
+  {
+    await using _ = await trl.session({ ephemeral: true });
+    await stop();
+  }
+  const sessions = async () => (await trl.call("session.list")).sessions;
+  assert.equal((await sessions()).length, 1, "a new call starts a daemon, which has kept the session");
+  await eventually(async () => (await sessions()).length === 0); // it ends ten seconds later, without an owner
+});
+
+test("a new call replaces a daemon that is being stopped", async (t) => {
+  const root = nobody(t);
+  await (await connect()).close();
+  await stop();
+  const socket = join(root, "s");
+  const server = createServer((connection) => {
+    connection.on("error", () => {}).on("data", (line) => {
+      const { id, method } = JSON.parse(String(line)) as { id: string; method: string };
+      if (method === "system.ping") return void connection.write(JSON.stringify({ id, ok: true, data: {} }) + "\n");
+      rmSync(socket);
+      connection.destroy();
+    });
+  }).listen(socket);
+  t.after(() => server.close());
+  await once(server, "listening");
+  await using trl = await connect();
+  assert.ok((await trl.call("system.info")).pid);
+});
+
+test("a wait does not replace a daemon that was stopped and kept its sessions", async (t) => {
+  nobody(t);
+  process.env["TRL_KEEP_SESSIONS"] = "true";
+  t.after(() => delete process.env["TRL_KEEP_SESSIONS"]);
+  await using trl = await connect();
+  const session = await trl.session();
+  const x = await session.start("read -r line", { stdinOpen: true });
+  const waiting = x.wait();
+  await trl.call("system.ping"); // on the same connection, so the daemon has the request before
+  await stop();
+  await staysStopped("the wait does not start one");
+  await x.input("go\n"); // a new call starts one, and the wait goes on
+  assert.equal((await waiting)?.reason, "exit");
+  await session.destroy();
+});
+
+test("a program ends although its ephemeral session waits for a daemon that was stopped", async (t) => {
+  nobody(t);
+  const program = `
+    import { execFile } from "node:child_process";
+    import { promisify } from "node:util";
+    import { connect } from "@trl-dev/trl";
+    const trl = await connect({ reconnect: { timeoutS: 100_000 } });
+    await trl.session({ ephemeral: true });
+    await promisify(execFile)("trl", ["stop"]);
+    console.log("done");`;
+  const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "--eval", program], { timeout: 60_000 });
+  assert.equal(stdout, "done\n");
+});
+
 test("only a new call replaces a daemon that was stopped", async (t) => {
   nobody(t);
-  const runs = async () => {
-    const other = await connect({ start: false }).catch(() => undefined);
-    await other?.close();
-    return other !== undefined;
-  };
   await using trl = await connect();
   const session = await trl.session({ ephemeral: true });
   const waiting = (await session.start("sleep 1000")).wait().catch((error: unknown) => error);
@@ -73,11 +175,8 @@ test("only a new call replaces a daemon that was stopped", async (t) => {
   })().catch(() => undefined);
   const { pid } = await trl.call("system.info");
 
-  await promisify(execFile)(binary, ["stop"]);
-  for (let i = 0; i < 30; i++) {
-    assert.equal(await runs(), false, "neither the stream, the wait nor the ephemeral session starts one");
-    await new Promise((wake) => setTimeout(wake, 100));
-  }
+  await stop();
+  await staysStopped("neither the stream, the wait nor the ephemeral session starts one");
   await waiting;
   const next = await trl.call("system.info");
   assert.notEqual(next.pid, pid);

@@ -11,7 +11,6 @@ from ._aio_stream import Stream
 from ._options import AnswerOptions, DialogueEventOptions, RawOptions, SetOptions
 from ._resume import Cursor
 from ._talk import Message, Reply
-from .errors import TrlError
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -35,12 +34,7 @@ class Dialogue:
     async def __aexit__(
         self, kind: type[BaseException] | None, e: BaseException | None, where: TracebackType | None
     ) -> None:
-        try:
-            await self._client._do(_talk.terminate(self.id, False, False), patient=e is None)
-        except TrlError as failure:
-            # A failure to end the dialogue must not hide the error that left it.
-            if e is None and failure.code != "DIALOGUE_NOT_FOUND":
-                raise
+        await self._client._leave(_talk.terminate(self.id, False, False), "DIALOGUE_NOT_FOUND", e)
 
     def __repr__(self) -> str:
         return f"<trl.aio.Dialogue {self.id}>"

@@ -12,7 +12,7 @@ from ._lanes import EXIT_PATIENCE_S
 from ._mux import Channel, Item, Mux
 from ._place import check_peer, check_socket, was_stopped
 from ._resume import Backoff, gone
-from ._start import absent, start_daemon
+from ._start import absent, start_daemon, stopped
 from ._target import (
     CHUNK, IDLE_S, SILENCE_S, HttpTarget, StdioTarget, Target, UnixTarget, keep_alive, reason, says_something)
 from ._wire import Answer, Message, Wire
@@ -97,8 +97,10 @@ async def dial_unix(target: UnixTarget, again: bool) -> tuple[asyncio.StreamRead
     try:
         return await connect_unix(target.path)
     except OSError as e:
-        if not target.start or not absent(e) or again and was_stopped():
+        if not target.start or not absent(e):
             raise
+    if again and was_stopped():
+        raise stopped(target.path)
     target.path = await asyncio.to_thread(start_daemon, target.path)
     return await connect_unix(target.path)
 
@@ -264,10 +266,11 @@ class Pool:
         self._all: set[Lane] = set()  # the open lanes
         self._bound: dict[str, Lane] = {}  # the connections that keep ephemeral sessions alive, by their id
         self._unowned: set[str] = set()  # ephemeral sessions that could not be owned again yet
+        self._claimed: set[str] = set()  # those that a call is owning again now
 
-    async def answer_to(self, method: str, params: Mapping[str, Any], patience_s: float) -> Any:
-        """Make a request on a lane of its own."""
-        lane = await self._take(patience_s)
+    async def answer_to(self, method: str, params: Mapping[str, Any], patience_s: float, again: bool) -> Any:
+        """Make a request on a lane of its own, with again as in dial_unix."""
+        lane = await self._take(patience_s, again)
         try:
             data = await answer_to(lane, method, params)
         except BaseException as e:
@@ -281,10 +284,15 @@ class Pool:
             return data
         self.give(lane)
         if method == "session.destroy":
-            self._unowned.discard(data["session_id"])
-            if data["session_id"] in self._bound:
-                self.give(self._bound.pop(data["session_id"]))
+            self.unbind(data["session_id"])
         return data
+
+    def unbind(self, session_id: str) -> None:
+        """Give up an ephemeral session: it is not owned again."""
+        self._unowned.discard(session_id)
+        self._claimed.discard(session_id)
+        if session_id in self._bound:
+            self.give(self._bound.pop(session_id))
 
     async def dial(self, again: bool = False) -> Lane:
         """Make a lane for one user, with again as in dial_unix."""
@@ -292,7 +300,11 @@ class Pool:
             raise ConnectionLost("client: is closed")
         lane = await self._dialer.dial(again)
         self._all.add(lane)
-        await self._own_again()
+        try:
+            await self._own_again()
+        except BaseException:
+            self.discard(lane)
+            raise
         if self._closed:
             self.discard(lane)
             raise ConnectionLost("client: is closed")
@@ -304,28 +316,39 @@ class Pool:
         for session_id, old in lost.items():
             del self._bound[session_id]
             self.discard(old)
-        unowned = {*lost, *self._unowned}
-        self._unowned.clear()
-        for session_id in unowned:
+            self._unowned.add(session_id)
+        for session_id in [*self._unowned]:
+            if session_id not in self._unowned:  # another call claims it, or it was given up
+                continue
+            self._unowned.remove(session_id)
+            self._claimed.add(session_id)
             lane = None
             try:
                 lane = await self._dialer.dial(again=True)
                 self._all.add(lane)
                 await answer_to(lane, "session.own", {"session_id": session_id})
-            except TrlError as e:
+            except BaseException as e:
                 if lane is not None:
                     self.discard(lane)
-                if gone(e):  # the daemon is not there yet; else the session has ended
+                waits = session_id in self._claimed and (gone(e) if isinstance(e, TrlError) else True)
+                self._claimed.discard(session_id)
+                if waits:  # the daemon is not there yet, or the call was cancelled; else the session has ended
                     self._unowned.add(session_id)
+                if not isinstance(e, TrlError):
+                    raise
                 continue
-            self._bound[session_id] = lane
+            if session_id in self._claimed:
+                self._claimed.remove(session_id)
+                self._bound[session_id] = lane
+            else:  # given up meanwhile, or the client was closed
+                self.give(lane)
 
-    async def dial_patiently(self, patience_s: float) -> Lane:
-        """Make a lane; wait for a daemon that cannot be reached."""
+    async def dial_patiently(self, patience_s: float, again: bool = False) -> Lane:
+        """Make a lane, with again as in dial_unix; wait for a daemon that cannot be reached."""
         backoff = Backoff(patience_s)
         while True:
             try:
-                return await self.dial()
+                return await self.dial(again)
             except ConnectionLost:
                 delay = None if self._closed else backoff.delay()
                 if delay is None:
@@ -363,6 +386,8 @@ class Pool:
         lanes = list(self._all)
         self._idle.clear()
         self._bound.clear()
+        self._unowned.clear()
+        self._claimed.clear()
         for lane in lanes:
             self.discard(lane)
         for lane in lanes:
@@ -370,7 +395,7 @@ class Pool:
         await self._dialer.close()
         await asyncio.sleep(0)  # lanes that were given up just before are closed in this turn
 
-    async def _take(self, patience_s: float) -> Lane:
+    async def _take(self, patience_s: float, again: bool) -> Lane:
         if self._unowned:
             await self._own_again()
         while self._idle:
@@ -378,4 +403,4 @@ class Pool:
             if not lane.stale():
                 return lane
             self.discard(lane)
-        return await self.dial_patiently(patience_s)
+        return await self.dial_patiently(patience_s, again)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from ._mux import Channel, Item, Mux
 from ._place import check_peer, check_socket, was_stopped
 from ._resume import Backoff, gone
-from ._start import absent, start_daemon
+from ._start import absent, start_daemon, stopped
 from ._target import (
     CHUNK, IDLE_S, SILENCE_S, HttpTarget, StdioTarget, Target, UnixTarget, keep_alive, reason, says_something)
 from ._wire import Answer, Message, Wire
@@ -105,8 +105,10 @@ def dial_unix(target: UnixTarget, again: bool) -> socket.socket:
     try:
         return connect_unix(target.path)
     except OSError as e:
-        if not target.start or not absent(e) or again and was_stopped():
+        if not target.start or not absent(e):
             raise
+    if again and was_stopped():
+        raise stopped(target.path)
     target.path = start_daemon(target.path)
     return connect_unix(target.path)
 
@@ -281,6 +283,7 @@ class Pool:
         self._busy: set[Lane] = set()
         self._bound: dict[str, Lane] = {}  # the connections that keep ephemeral sessions alive, by their id
         self._unowned: set[str] = set()  # ephemeral sessions that could not be owned again yet
+        self._claimed: set[str] = set()  # those that a call is owning again now
         self._streams: weakref.WeakSet[HangsUp] = weakref.WeakSet()  # the open streams
 
     def track(self, stream: HangsUp) -> None:
@@ -288,9 +291,9 @@ class Pool:
         with self._lock:
             self._streams.add(stream)
 
-    def answer_to(self, method: str, params: Mapping[str, Any], patience_s: float) -> Any:
-        """Make a request on a lane of its own."""
-        lane = self._take(patience_s)
+    def answer_to(self, method: str, params: Mapping[str, Any], patience_s: float, again: bool) -> Any:
+        """Make a request on a lane of its own, with again as in dial_unix."""
+        lane = self._take(patience_s, again)
         try:
             data = answer_to(lane, method, params)
         except BaseException as e:
@@ -304,7 +307,7 @@ class Pool:
             return data
         self.give(lane)
         if method == "session.destroy":
-            self._unbind(data["session_id"])
+            self.unbind(data["session_id"])
         return data
 
     def dial(self, again: bool = False) -> Lane:
@@ -312,15 +315,19 @@ class Pool:
         if self._closed.is_set():
             raise ConnectionLost("client: is closed")
         lane = self._dialer.dial(again)
-        self._own_again()
+        try:
+            self._own_again()
+        except BaseException:
+            lane.close()
+            raise
         return lane
 
-    def dial_patiently(self, patience_s: float) -> Lane:
-        """Make a lane; wait for a daemon that cannot be reached."""
+    def dial_patiently(self, patience_s: float, again: bool = False) -> Lane:
+        """Make a lane, with again as in dial_unix; wait for a daemon that cannot be reached."""
         backoff = Backoff(patience_s)
         while True:
             try:
-                return self.dial()
+                return self.dial(again)
             except ConnectionLost:
                 delay = None if self.closed() else backoff.delay()
                 if delay is None:
@@ -351,6 +358,8 @@ class Pool:
             idle = [*self._idle, *self._bound.values()]
             self._idle.clear()
             self._bound.clear()
+            self._unowned.clear()
+            self._claimed.clear()
             for lane in self._busy:
                 lane.shutdown()
             streams = list(self._streams)
@@ -360,14 +369,14 @@ class Pool:
             stream._hang_up()
         self._dialer.close()
 
-    def _take(self, patience_s: float) -> Lane:
+    def _take(self, patience_s: float, again: bool) -> Lane:
         if self._unowned:
             self._own_again()
         while True:
             with self._lock:
                 lane = self._idle.pop() if self._idle else None
             if lane is None:
-                lane = self.dial_patiently(patience_s)
+                lane = self.dial_patiently(patience_s, again)
             elif lane.stale():
                 lane.close()
                 continue
@@ -389,32 +398,49 @@ class Pool:
             lost = {session_id: lane for session_id, lane in self._bound.items() if lane.stale()}
             for session_id in lost:
                 del self._bound[session_id]
-            unowned = {*lost, *self._unowned}
-            self._unowned.clear()
+                self._unowned.add(session_id)
+            unowned = [*self._unowned]
         for old in lost.values():
             old.close()
         for session_id in unowned:
+            with self._lock:
+                if session_id not in self._unowned:  # another call claims it, or it was given up
+                    continue
+                self._unowned.remove(session_id)
+                self._claimed.add(session_id)
             lane = None
             try:
                 lane = self._dialer.dial(again=True)
                 answer_to(lane, "session.own", {"session_id": session_id})
-            except TrlError as e:
+            except BaseException as e:
                 if lane is not None:
                     lane.close()
-                if gone(e):  # the daemon is not there yet; else the session has ended
-                    with self._lock:
+                with self._lock:
+                    # The daemon is not there yet, or an interrupt ended the call; else the session has ended.
+                    if session_id in self._claimed and (gone(e) if isinstance(e, TrlError) else True):
                         self._unowned.add(session_id)
+                    self._claimed.discard(session_id)
+                if not isinstance(e, TrlError):
+                    raise
                 continue
-            self._bind(session_id, lane)
+            with self._lock:
+                claimed = session_id in self._claimed
+                if claimed:
+                    self._claimed.remove(session_id)
+                    self._bound[session_id] = lane
+            if not claimed:  # given up meanwhile, or the client was closed
+                self.give(lane)
 
     def _bind(self, session_id: str, lane: Lane) -> None:
         with self._lock:
             self._busy.discard(lane)
             self._bound[session_id] = lane
 
-    def _unbind(self, session_id: str) -> None:
+    def unbind(self, session_id: str) -> None:
+        """Give up an ephemeral session: it is not owned again."""
         with self._lock:
             self._unowned.discard(session_id)
+            self._claimed.discard(session_id)
             lane = self._bound.pop(session_id, None)
         if lane is not None:
             self.give(lane)

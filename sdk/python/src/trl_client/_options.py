@@ -114,7 +114,8 @@ class SessionOptions(TypedDict, total=False):
     isolation_mode: str
     """Says what happens if the place cannot enforce the isolation. With require (default), the
     call fails with ISOLATION_UNAVAILABLE; with best-effort, session.info reports the aspects
-    that are not enforced.
+    that are not enforced. A built-in profile requires the aspect signals only if the caller
+    sets this field to require.
     """
 
 
@@ -242,7 +243,8 @@ class TerminalOptions(TypedDict, total=False):
     isolation_mode: str
     """Says what happens if the place cannot enforce the isolation. With require (default), the
     call fails with ISOLATION_UNAVAILABLE; with best-effort, session.info reports the aspects
-    that are not enforced.
+    that are not enforced. A built-in profile requires the aspect signals only if the caller
+    sets this field to require.
     """
 
 
@@ -326,7 +328,8 @@ class ProgramOptions(TypedDict, total=False):
     isolation_mode: str
     """Says what happens if the place cannot enforce the isolation. With require (default), the
     call fails with ISOLATION_UNAVAILABLE; with best-effort, session.info reports the aspects
-    that are not enforced.
+    that are not enforced. A built-in profile requires the aspect signals only if the caller
+    sets this field to require.
     """
 
 
@@ -701,6 +704,12 @@ class EventOptions(TypedDict, total=False):
     after_seq: int
     """The number of the last event that the subscriber has. Absent: only new events; 0: all events
     that are kept.
+    """
+
+    passive: bool
+    """Says that no person sees the events now. A subscription of the console's page that is not
+    passive keeps the hook on_request silent, for five minutes. For other callers the field has
+    no effect.
     """
 
 

@@ -13,7 +13,6 @@ from ._options import (
     AttachOptions, OutputOptions, RunOptions, ScreenOptions, SessionSetOptions, SessionWaitOptions, StartOptions, StreamOptions,
     ViewerOptions, WaitOptions)
 from ._resume import Cursor, ViewerCursor, WholeCursor
-from .errors import TrlError
 from .results import ExecOutputResult, ExecResult
 
 if TYPE_CHECKING:
@@ -35,12 +34,7 @@ class AnySession:
     def __exit__(
         self, kind: type[BaseException] | None, e: BaseException | None, where: TracebackType | None
     ) -> None:
-        try:
-            self._client._do(_request.session_destroy(self.id, False), patient=e is None)
-        except TrlError as failure:
-            # A failure to end the session must not hide the error that left it.
-            if e is None and failure.code != "SESSION_NOT_FOUND":
-                raise
+        self._client._leave(_request.session_destroy(self.id, False), "SESSION_NOT_FOUND", e)
 
     def __repr__(self) -> str:
         return f"<trl.{type(self).__name__} {self.id}>"

@@ -11,10 +11,18 @@ from .errors import ConnectionLost
 START_PATIENCE_S = 30.0
 """How long a daemon may take to serve."""
 
+STOPPED = "stopped"
+"""The reason of an error because a user stopped the daemon, and only a new call may start another."""
+
 
 def absent(cause: OSError) -> bool:
     """Report whether no daemon listens on the socket."""
     return cause.errno in (errno.ENOENT, errno.ECONNREFUSED)
+
+
+def stopped(path: str) -> ConnectionLost:
+    """Return the error of a client that resumes earlier work after a user stopped the daemon."""
+    return ConnectionLost(f"daemon at {path}: was stopped", {"reason": STOPPED})
 
 
 def start_daemon(path: str) -> str:

@@ -23,7 +23,8 @@ from ._stream import Stream, Viewer
 from ._options import (
     DialogueOptions, EventOptions, OneRunOptions, ProgramOptions, SessionOptions, TerminalOptions, WaitOptions)
 from ._request import Request
-from ._resume import Cursor, Retry
+from ._resume import LASTING, Cursor, Retry
+from ._start import STOPPED
 from ._target import HttpTarget, Target, find_target
 from .errors import TrlError
 from .results import ExecResult
@@ -185,14 +186,38 @@ class Client:
         """Return version, platform, limits and methods of the daemon."""
         return types.SystemInfoResult.from_dict(self.call("system.info"))
 
-    def _do(self, request: Request[T], patient: bool = True) -> T:
-        patience_s = self._pool.patience_s if patient else 0.0
-        retry = Retry(request, patience_s)
+    def _do(self, request: Request[T]) -> T:
+        retry = Retry(request, self._pool.patience_s)
+        again = False
         while True:
             try:
-                return request.decode(self._pool.answer_to(request.method, retry.params(), patience_s))
+                params = retry.params()
+                return request.decode(self._pool.answer_to(request.method, params, self._pool.patience_s, again))
             except TrlError as e:
                 delay = None if self._pool.closed() else retry.delay(e)
                 if delay is None:
                     raise
+            again = request.method in LASTING  # it waits for earlier work; any other call is new
+            self._pool.pause(delay)
+
+    def _leave(self, request: Request[Any], missing: str, e: BaseException | None) -> None:
+        """End what a block created. missing is the code if it has ended; e is the error that left the block.
+
+        If a user stopped the daemon, it has ended the sessions, or keeps them on purpose: none is started for this.
+        """
+        retry = Retry(request, self._pool.patience_s if e is None else 0.0)
+        while True:
+            try:
+                self._pool.answer_to(request.method, retry.params(), 0.0, again=True)
+                return
+            except TrlError as failure:
+                if failure.code == missing or failure.reason == STOPPED:
+                    if "session_id" in request.params:
+                        self._pool.unbind(request.params["session_id"])
+                    return
+                delay = None if self._pool.closed() else retry.delay(failure)
+                if delay is None:
+                    if e is None:
+                        raise
+                    return  # a failure to end it must not hide the error that left the block
             self._pool.pause(delay)

@@ -432,7 +432,7 @@ class SystemStatsParams(TypedDict, total=False):
     """Says what to count."""
 
     disk: bool
-    """Asks also what the daemon's files take. That reads directories, which takes longer."""
+    """Also asks for the sizes of the daemon's files. That reads directories, which takes longer."""
 
 
 class SystemInfoParams(TypedDict, total=False):
@@ -442,6 +442,9 @@ class SystemInfoParams(TypedDict, total=False):
     """Asks also which limits and which isolation the daemon's machine can enforce. The first such
     call tries them on a session of its own.
     """
+
+    agents: bool
+    """Asks also which coding agents the daemon finds on its PATH."""
 
 
 class SystemSettingsParams(TypedDict, total=False):
@@ -998,7 +1001,8 @@ class SessionCreateParams(TypedDict, total=False):
     isolation_mode: str
     """Says what happens if the place cannot enforce the isolation. With require (default), the
     call fails with ISOLATION_UNAVAILABLE; with best-effort, session.info reports the aspects
-    that are not enforced.
+    that are not enforced. A built-in profile requires the aspect signals only if the caller
+    sets this field to require.
     """
 
 
@@ -2275,6 +2279,12 @@ class EventSubscribeParams(TypedDict, total=False):
     that are kept.
     """
 
+    passive: bool
+    """Says that no person sees the events now. A subscription of the console's page that is not
+    passive keeps the hook on_request silent, for five minutes. For other callers the field has
+    no effect.
+    """
+
 
 class StreamCloseParams(TypedDict):
     """Ends one stream of this connection. Its pushes stop, and the connection stays."""
@@ -2404,7 +2414,7 @@ class SystemPingResult:
 
 @dataclass(frozen=True, kw_only=True)
 class DiskUsage:
-    """What the files of the daemon take, in bytes."""
+    """Has the sizes of the daemon's files, in bytes."""
 
     output_bytes: int = 0
     """output of ended sessions"""
@@ -2641,6 +2651,30 @@ class Enforcement:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InstalledAgent:
+    """A coding agent that the daemon finds on its PATH."""
+
+    agent: str = ""
+    """agent of dialogue.create"""
+
+    argv: list[str] = field(default_factory=list)
+    """argv of dialogue.create: the program and its first arguments"""
+
+    path: str = ""
+    """path of the program"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> InstalledAgent:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            agent=get("agent") or "",
+            argv=get("argv") or [],
+            path=get("path") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class SystemInfoResult:
     """The answer of system.info."""
 
@@ -2688,6 +2722,9 @@ class SystemInfoResult:
     enforcement: Enforcement | None = None
     """Absent unless the caller wants it."""
 
+    agents: list[InstalledAgent] = field(default_factory=list)
+    """Absent unless the caller wants it, and if the daemon finds none."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SystemInfoResult:
         """Takes the fields it knows from what a daemon sent."""
@@ -2707,6 +2744,7 @@ class SystemInfoResult:
             runtimes=get("runtimes") or [],
             methods=get("methods") or [],
             enforcement=Enforcement.from_dict(data["enforcement"]) if get("enforcement") is not None else None,
+            agents=[InstalledAgent.from_dict(x) for x in get("agents") or ()],
         )
 
 
@@ -3759,7 +3797,7 @@ class Process:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionLimits(LimitReport):
-    """The limits of a session and what is in force of them. A limit of 0 is none."""
+    """The limits of a session, and which of them are in force. A limit of 0 is none."""
 
     cpus: float = 0.0
     """processors"""
@@ -3825,7 +3863,7 @@ class NetworkCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionIsolation(IsolationReport):
-    """The isolation of a session, with its profile applied, and what is in force of it."""
+    """The isolation of a session, with its profile applied, and which parts of it are in force."""
 
     profile: str = ""
     """the profile that the creator named"""
@@ -4504,8 +4542,9 @@ class RecordingDeleteResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """The resources that a command and the children it waited for consumed. With limits in a
-    cgroup, it includes the other processes of the command.
+    """The resources that a command and the children it waited for consumed. Where the session has
+    a cgroup, it includes the other processes of the command, unless processes of earlier
+    commands or of argv ran meanwhile.
     """
 
     user_ms: int = 0
@@ -4522,7 +4561,7 @@ class Usage:
     memory_peak_bytes: int = 0
     """The most memory that all processes of the command had together, and the shell with them; 0
     if neither the command nor its session has a memory limit, or if the session had more before
-    and the kernel cannot begin anew.
+    and the kernel cannot begin anew (cgroup v2 before Linux 6.12).
     """
 
     throttled_ms: int = 0
@@ -5917,6 +5956,11 @@ class DialogueItem:
     synthetic: bool = False
     """Reports that the agent's program wrote the item, not its model or a person."""
 
+    message: MessageState | str = ""
+    """The state of a message that a client sent: sent, queued, started, done, cancelled or lost.
+    Absent in events, which report each state on its own.
+    """
+
     error: str = ""
     """the error, in the agent's words"""
 
@@ -5933,6 +5977,7 @@ class DialogueItem:
             status=get("status") or "",
             tool=DialogueToolCall.from_dict(data["tool"]) if get("tool") is not None else None,
             synthetic=get("synthetic") or False,
+            message=get("message") or "",
             error=get("error") or "",
         )
 
@@ -6230,7 +6275,7 @@ class DialogueLine:
     """When TRL received or sent the line. Absent: an earlier version wrote the record."""
 
     type: str = ""
-    """the type or the method that the line names, if it is short enough to look"""
+    """the type or the method that the line names in its first 64 KiB"""
 
     text: str = ""
     """the line without its line end, or its beginning"""
