@@ -38,6 +38,8 @@ ctr      containerd -        sessions in a real Kubernetes
 chromium chromium  -         the console in a browser
 rpm      rpm       -         the package for Red Hat
 ruby     ruby      ruby      the Homebrew formula
+openssl  openssl   openssl   the pages about gRPC and the console
+nc.openbsd netcat-openbsd -  the page about the network of a session
 perl     perl-base -         limits
 npm      npm       node      the TypeScript SDK, MCP with its TypeScript client, screens beside xterm.js
 TABLE
@@ -103,7 +105,7 @@ keep() {
   [ -d "$kept/$name" ] && return
   mkdir -p "$kept" || return
   new=$(mktemp -d "$kept/new.XXXXXX") || return
-  if (cd "$new" && mkdir "$name" && "$@" "$name") && { mv -T "$new/$name" "$kept/$name" 2>/dev/null || [ -d "$kept/$name" ]; }; then
+  if (cd "$new" && mkdir "$name" && "$@" "$name") && { mv "$new/$name" "$kept/" 2>/dev/null || [ -d "$kept/$name" ]; }; then
     rm -rf "$new"
   else
     rm -rf "$new"
@@ -149,6 +151,14 @@ else
   { have apt-get && keep vm-kernel kernel_from_debian && ls "$kept/vm-kernel"; } ||
     skipped "linux-image-cloud-amd64, a package of Debian, cannot be had: limits with cgroup v2 in a virtual machine"
 fi
+
+# from_go PACKAGE@VERSION NAME builds a program of another module.
+from_go() { GOBIN=$PWD/$2 go install "$1"; }
+
+say "grpcurl"
+v=$(sed -n 's/^const grpcurlVersion = "\(.*\)"/\1/p' tests/grpc/docs_test.go)
+{ keep "grpcurl-$v" from_go "github.com/fullstorydev/grpcurl/cmd/grpcurl@v$v" && ls "$kept/grpcurl-$v"; } ||
+  skipped "grpcurl $v cannot be built: its commands on the page about gRPC"
 
 # Kubernetes is built from its modules: once about ten minutes on two cores.
 build_kubernetes() {

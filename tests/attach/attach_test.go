@@ -18,7 +18,7 @@ func TestAttachTypeDetachReattach(t *testing.T) {
 	if status := a.left(); status != 0 {
 		t.Errorf("detached with %d", status)
 	}
-	a.see(`trl: sh: detached; it goes on`)
+	a.see(`trl: sh: detached; it keeps running`)
 	a.clean()
 
 	b := p.sit(t, 80, 24, p.trl, "attach", "sh")

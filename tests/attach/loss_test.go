@@ -110,6 +110,6 @@ func TestLostForGood(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	a.see("trl: sh: daemon at .*")
-	a.see("hint: its program goes on: use `trl attach sh` when a daemon runs")
+	a.see("hint: its program keeps running: use `trl attach sh` when a daemon runs")
 	a.clean()
 }

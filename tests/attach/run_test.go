@@ -99,10 +99,10 @@ func TestKeyForInnerTrl(t *testing.T) {
 	a.press(p.trl + " attach inner\r")
 	a.see(`^inside$`)
 	a.press("\x1c\x1c")
-	a.see(`trl: inner: detached; it goes on`)
+	a.see(`trl: inner: detached; it keeps running`)
 	a.press("echo still-$((40+2))\r")
 	a.see(`^(\$ )?still-42$`) // the shell may prompt only after what was typed
 	a.press("\x1c")
 	a.left()
-	a.see(`trl: outer: detached; it goes on`)
+	a.see(`trl: outer: detached; it keeps running`)
 }

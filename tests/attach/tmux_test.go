@@ -101,9 +101,9 @@ func TestInsideTmux(t *testing.T) {
 	m.same("sh")
 
 	m.send("C-\\")
-	m.see(`^trl: sh: detached; it goes on\n\$\z`)
+	m.see(`^trl: sh: detached; it keeps running\n\$\z`)
 	m.send("echo out-$((1+1))", "Enter")
-	m.see(`(?s)detached; it goes on\n\$ echo.*\nout-2$`)
+	m.see(`(?s)detached; it keeps running\n\$ echo.*\nout-2$`)
 
 	m.send("clear; trl attach sh", "Enter")
 	m.see(`^25 90\n\$\z`)
@@ -117,7 +117,7 @@ func TestInsideTmux(t *testing.T) {
 	m.see(`^hello from vim`)
 	m.same("sh")
 	m.send("C-\\")
-	m.see(`^trl: sh: detached; it goes on\n\$\z`)
+	m.see(`^trl: sh: detached; it keeps running\n\$\z`)
 	m.until("nothing of the editor is left", func(text string) bool { return !strings.Contains(text, "~") })
 	m.send("clear; trl attach sh", "Enter")
 	m.see(`^hello from vim`)

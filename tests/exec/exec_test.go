@@ -23,11 +23,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// patience limits a whole test; no test takes that long when all is well.
+const patience = 5 * time.Minute
+
 // start starts a daemon and a client of it, with a context that limits the whole test.
 func start(t *testing.T) (*trltest.Daemon, *client.Client, context.Context) {
 	t.Helper()
 	d := trltest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return d, d.Client(t), ctx
 }
@@ -113,7 +116,10 @@ func TestNothingIsLost(t *testing.T) {
 	last := seen[len(seen)-1].Seq
 	events = testkit.Must(c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: &last}))(t)
 	next := seen
-	for !slices.ContainsFunc(next, func(ev api.StreamEvent) bool { return ev.Type == api.EventExecClosed }) {
+	has := func(kind string) bool {
+		return slices.ContainsFunc(next, func(ev api.StreamEvent) bool { return ev.Type == kind })
+	}
+	for !has(api.EventExecClosed) || !has(api.EventSessionTerminated) { // in either order
 		next = append(next, testkit.Must(events.Recv())(t))
 	}
 	count := map[string]int{}
@@ -173,7 +179,7 @@ func TestWaiting(t *testing.T) {
 	x := testkit.Must(c.ExecStart(ctx, api.ExecParams{SessionID: "a", Command: `printf 'name? '; read n; echo "hello $n"; read m; echo bye >&2`, StdinOpen: true}))(t)
 	wait := func(p api.ExecWaitParams) api.WaitEvent {
 		t.Helper()
-		p.ExecIDs, p.TimeoutS = []string{x.ExecID}, sec(30)
+		p.ExecIDs, p.TimeoutS = []string{x.ExecID}, sec(patience.Seconds())
 		r := testkit.Must(c.ExecWait(ctx, p))(t)
 		if len(r.Happened) != 1 {
 			t.Fatalf("%+v", r)

@@ -35,7 +35,7 @@ func timeout(t testing.TB) context.Context {
 	return ctx
 }
 
-// far is a daemon behind a proxy, and a client of it that notices soon when it is lost.
+// far is a daemon behind a proxy, and a client of it.
 type far struct {
 	*trltest.Daemon
 	proxy  *testkit.Proxy
@@ -43,7 +43,12 @@ type far struct {
 	near   *client.Client // by the socket
 }
 
-var quick = client.GRPCOptions{KeepAlive: 200 * time.Millisecond, KeepAliveTimeout: 500 * time.Millisecond, ConnectTimeout: time.Second}
+// steady makes a client that pings often and keeps its connection while the machine is busy.
+var steady = client.GRPCOptions{KeepAlive: 200 * time.Millisecond}
+
+// quick makes a client that notices a stall soon. On a busy machine it also takes a slow daemon for a
+// stall, so it is for tests in which a loss more does not matter.
+var quick = client.GRPCOptions{KeepAlive: steady.KeepAlive, KeepAliveTimeout: 500 * time.Millisecond, ConnectTimeout: 5 * time.Second}
 
 // everyFault disturbs connections in every way a proxy can, within so many bytes.
 func everyFault(within int) testkit.Chaos {
@@ -53,27 +58,32 @@ func everyFault(within int) testkit.Chaos {
 
 func startFar(t *testing.T, args ...string) *far {
 	t.Helper()
-	return startFarWith(t, "", args...)
+	return startFarWith(t, steady, args...)
 }
 
-// startFarWith starts one whose token is known; "" for the one that it makes.
-func startFarWith(t *testing.T, token string, args ...string) *far {
+// startFarWith starts one whose client has these options. Without a token it shows the one that the
+// daemon makes.
+func startFarWith(t *testing.T, o client.GRPCOptions, args ...string) *far {
 	t.Helper()
 	f := &far{Daemon: trltest.Start(t, trltest.Args(append([]string{"--grpc", "127.0.0.1:0", "--log-level", "warn"}, args...)...))}
 	f.near = f.Client(t)
-	address := f.GRPC(t)
-	if token == "" {
-		token = f.Token(t)
+	f.proxy = testkit.NewProxy(t, strings.TrimPrefix(f.GRPC(t), "grpc://"))
+	f.client = f.dial(t, o)
+	return f
+}
+
+// dial makes a client that connects through the proxy.
+func (f *far) dial(t *testing.T, o client.GRPCOptions) *client.Client {
+	t.Helper()
+	if o.Token == "" {
+		o.Token = f.Token(t)
 	}
-	f.proxy = testkit.NewProxy(t, strings.TrimPrefix(address, "grpc://"))
-	o := quick
-	o.Token = token
-	var err error
-	if f.client, err = client.DialGRPC(timeout(t), "grpc://"+f.proxy.Address(), o); err != nil {
+	c, err := client.DialGRPC(timeout(t), "grpc://"+f.proxy.Address(), o)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { f.client.Close() })
-	return f
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 func (f *far) session(t *testing.T, p api.SessionCreateParams) api.SessionInfo {
@@ -205,7 +215,7 @@ var large = []string{"--output-bytes", "64MiB", "--session-output-bytes", "256Mi
 // TestChaosOutput: over a bad connection, the bytes are those that the command wrote.
 func TestChaosOutput(t *testing.T) {
 	t.Parallel()
-	f := startFar(t, large...)
+	f := startFarWith(t, quick, large...)
 	file := filepath.Join(t.TempDir(), "out")
 	command := fmt.Sprintf("head -c %d /dev/urandom | tee %s; echo end >&2; exit 7", 4<<20, file)
 	x, err := f.near.ExecStart(timeout(t), api.ExecParams{SessionID: f.session(t, api.SessionCreateParams{}).SessionID, Command: command})
@@ -235,7 +245,7 @@ func TestChaosOutput(t *testing.T) {
 // TestChaosStream: the same for the stream of an ordinary Client, which reconnects on its own.
 func TestChaosStream(t *testing.T) {
 	t.Parallel()
-	f := startFar(t, large...)
+	f := startFarWith(t, quick, large...)
 	file := filepath.Join(t.TempDir(), "out")
 	f.client.ReconnectFor = patience
 	s, err := f.client.ExecStream(timeout(t), api.ExecStreamParams{ExecParams: api.ExecParams{
@@ -270,7 +280,7 @@ func TestChaosStream(t *testing.T) {
 // TestChaosInput: over a bad connection, each piece is read once, in order.
 func TestChaosInput(t *testing.T) {
 	t.Parallel()
-	f := startFar(t, large...)
+	f := startFarWith(t, quick, large...)
 	file := filepath.Join(t.TempDir(), "in")
 	x, err := f.near.ExecStart(timeout(t), api.ExecParams{SessionID: f.session(t, api.SessionCreateParams{}).SessionID, Command: "cat > " + file, StdinOpen: true})
 	if err != nil {
@@ -310,7 +320,7 @@ func pieces(t *testing.T, r *client.RemoteSession, n int) (all []byte) {
 // TestChaosProgram: a program echoes its input, and each byte returns once.
 func TestChaosProgram(t *testing.T) {
 	t.Parallel()
-	f := startFar(t, large...)
+	f := startFarWith(t, quick, large...)
 	s := f.session(t, api.SessionCreateParams{Kind: api.KindProgram, Command: []string{"cat"}})
 	r, seen := f.open(t, s.SessionID, client.RemoteOptions{})
 	f.proxy.Chaos(everyFault(60_000))
@@ -334,7 +344,7 @@ func TestChaosProgram(t *testing.T) {
 // TestChaosTerminal: a viewer that reconnects with its offset gets exactly the missing output.
 func TestChaosTerminal(t *testing.T) {
 	t.Parallel()
-	f := startFar(t, large...)
+	f := startFarWith(t, quick, large...)
 	s := f.session(t, api.SessionCreateParams{Kind: api.KindTerminal, Command: []string{"sh", "-c", "read go; seq 1 100000; printf 'é€😀'; read end"}})
 	from := int64(0)
 	r, seen := f.open(t, s.SessionID, client.RemoteOptions{Attach: &api.SessionAttachParams{FromOffset: &from}})

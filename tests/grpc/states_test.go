@@ -12,6 +12,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // printer starts a command that prints its input, and follows it.
@@ -97,7 +98,7 @@ func TestGivesUpAndTriesAgain(t *testing.T) {
 
 // TestStallIsNoticed: a connection on which nothing comes is not a connection.
 func TestStallIsNoticed(t *testing.T) {
-	f := startFar(t)
+	f := startFarWith(t, quick)
 	r, seen := f.printer(t, client.RemoteOptions{})
 	f.print(t, r, "one")
 	expect(t, r, 0, "one")
@@ -116,10 +117,11 @@ func TestStallIsNoticed(t *testing.T) {
 	}
 	expect(t, r, 6, "three")
 	// A connection that is only quiet is not touched.
+	f.client.Close()
+	f.client = f.dial(t, steady)
+	f.printer(t, client.RemoteOptions{})
 	before := f.proxy.Connections()
-	for range 5 {
-		time.Sleep(quick.KeepAlive)
-	}
+	time.Sleep(5 * steady.KeepAlive)
 	if n := f.proxy.Connections(); n != before {
 		t.Errorf("%d connections more", n-before)
 	}
@@ -186,7 +188,9 @@ func TestRejected(t *testing.T) {
 		}
 	}
 	give(first)
-	f := startFarWith(t, first, "--token-file", tokens)
+	o := steady
+	o.Token = first
+	f := startFarWith(t, o, "--token-file", tokens)
 	r, seen := f.printer(t, client.RemoteOptions{})
 	give(second)
 	f.proxy.Cut()
@@ -227,7 +231,7 @@ func TestRefused(t *testing.T) {
 
 // TestCloseEndsEverything that waits.
 func TestCloseEndsEverything(t *testing.T) {
-	f := startFar(t)
+	f := startFarWith(t, quick)
 	r, seen := f.printer(t, client.RemoteOptions{})
 	f.proxy.Refuse()
 	f.proxy.Cut()
@@ -289,7 +293,7 @@ func TestSlowConsumer(t *testing.T) {
 		if _, err := f.client.SystemPing(timeout(t), api.SystemPingParams{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(quick.KeepAlive / 2)
+		time.Sleep(steady.KeepAlive / 2)
 	}
 	out, exit := take(t, r)
 	if exit == nil || int64(len(out[api.EventStdout])) != exit.StdoutBytes || !strings.HasSuffix(string(out[api.EventStdout]), "\n2000000\n") {
@@ -335,5 +339,20 @@ func TestSnapshotThenBytes(t *testing.T) {
 				got, at = got+string(p.Data), at+int64(len(p.Data))
 			}
 		}
+	}
+}
+
+// TestShareTurnsNothingOn: a caller from elsewhere cannot make the daemon serve HTTP.
+func TestShareTurnsNothingOn(t *testing.T) {
+	f := startFar(t)
+	id := testkit.Must(f.near.SessionCreate(t.Context(), api.SessionCreateParams{}))(t).SessionID
+	_, err := f.client.WebShare(t.Context(), api.WebShareParams{SessionID: id})
+	testkit.WantError(t, err, api.CodeConflict, "HTTP is off")
+	if info := testkit.Must(f.near.SystemInfo(t.Context(), api.SystemInfoParams{}))(t); info.HTTP != "" {
+		t.Errorf("HTTP is on at %s", info.HTTP)
+	}
+	testkit.Must(f.near.WebShare(t.Context(), api.WebShareParams{SessionID: id}))(t)
+	if share := testkit.Must(f.client.WebShare(t.Context(), api.WebShareParams{SessionID: id}))(t); !strings.HasPrefix(share.URL, "http://127.0.0.1:") {
+		t.Errorf("%+v", share)
 	}
 }

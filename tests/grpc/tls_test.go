@@ -145,7 +145,7 @@ func TestTLSWithToken(t *testing.T) {
 	knock(t, "other name", address, with(func(o *client.GRPCOptions) { o.ServerName = "other" }), api.CodeAuthFailed, "is not trusted")
 	knock(t, "no TLS", strings.Replace(address, "grpcs", "grpc", 1), client.GRPCOptions{Token: fullToken, ConnectTimeout: time.Second}, api.CodeRuntimeUnavailable, "daemon at grpc://")
 	knock(t, "no such file", address, with(func(o *client.GRPCOptions) { o.CAFile = "/nonexistent" }), api.CodeInvalidParams, "no such file")
-	knock(t, "a key is no CA", address, with(func(o *client.GRPCOptions) { o.CAFile = server.key }), api.CodeInvalidParams, "has no certificate")
+	knock(t, "a key is no CA", address, with(func(o *client.GRPCOptions) { o.CAFile = server.key }), api.CodeInvalidParams, "contains no PEM certificate")
 	knock(t, "half a pair", address, with(func(o *client.GRPCOptions) { o.CertFile = server.cert }), api.CodeInvalidParams, "client certificate")
 
 	// The files may be replaced while the daemon runs.
@@ -236,7 +236,7 @@ func TestTLSWithCertificates(t *testing.T) {
 	d := trltest.Start(t, trltest.Args("--grpc", "127.0.0.1:0", "--tls-cert", server.cert, "--tls-key", server.key, "--grpc-client-ca", ca, "--token-file", tokenFile(t)))
 	address := d.GRPC(t)
 	as := func(p pairFiles, token string) client.GRPCOptions {
-		return client.GRPCOptions{CAFile: ours.file, CertFile: p.cert, KeyFile: p.key, Token: token, KeepAlive: quick.KeepAlive, KeepAliveTimeout: quick.KeepAliveTimeout}
+		return client.GRPCOptions{CAFile: ours.file, CertFile: p.cert, KeyFile: p.key, Token: token}
 	}
 	knock(t, "certificate", address, as(me, ""), "", "")
 	knock(t, "certificate and token", address, as(me, fullToken), "", "")

@@ -25,5 +25,6 @@ func TestDocs(t *testing.T) {
 	}
 	d := trltest.Start(t, trltest.Env("PATH="+trltest.AgentPath(t)), trltest.Args("--http", "127.0.0.1:0"))
 	url, token := d.HTTP(t)
-	trltest.Page(t, "../../docs/http.md", token, strings.NewReplacer("http://127.0.0.1:7330", url))
+	trltest.Page(t, "../../docs/http.md", token, strings.NewReplacer("http://127.0.0.1:7330", url,
+		"--http 127.0.0.1:7330", "--http 127.0.0.1:0", "trl http on ", "trl http on 127.0.0.1:0 "))
 }

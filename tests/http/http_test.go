@@ -287,6 +287,40 @@ func TestMetricsHaveNoNames(t *testing.T) {
 	}
 }
 
+// TestMetricsOfADay: what a daemon has done is on its page, in the families that alert rules use.
+func TestMetricsOfADay(t *testing.T) {
+	d := trltest.Start(t, trltest.Args("--http", "127.0.0.1:0"))
+	c := newClient(t, d)
+	session := c.session()
+	call[api.ExecResult](c, "exec.run", map[string]any{"session_id": session, "command": "printf 12345"})
+	call[api.ExecResult](c, "exec.run", map[string]any{"session_id": session, "command": "kill -9 $$"})
+	// The time of a program counts from its start; a shell may not have started one in that time.
+	call[api.ExecResult](c, "exec.run", map[string]any{"session_id": session, "argv": []string{"sleep", "1000"}, "timeout_s": 0.1})
+	first := call[api.ExecInfo](c, "exec.start", map[string]any{"session_id": session, "command": "sleep 1000"})
+	call[api.ExecInfo](c, "exec.start", map[string]any{"session_id": session, "command": "true", "wait": true}) // waits in the queue
+	call[api.ExecInfo](c, "exec.cancel", map[string]any{"exec_id": first.ExecID})
+	if resp := c.get("/v1/exec/"+first.ExecID+"/stdout", "Authorization", "Bearer wrong-token-0123456789"); resp.StatusCode != 401 {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	var page string
+	for _, want := range []string{
+		`trl_execs_ended_total{outcome="timeout"} 1`, `trl_execs_ended_total{outcome="cancelled"} 1`, `trl_killed_processes_total{cause="timeout"} 1`, `trl_shell_restarts_total 1`,
+		`trl_exec_duration_seconds_count 5`, `trl_exec_wait_seconds_count 5`, `trl_execs{state="queued"} 0`, `trl_runner_reconnects_total 0`,
+		`trl_output_bytes_total{stream="stdout"} 5`, // stderr also has what a shell says about killed processes
+		`code="AUTH_FAILED"} 1`, `trl_request_duration_seconds_count{method="exec.run"} 3`, `trl_streamed_bytes_total{transport="http"} `,
+	} {
+		// The events of commands are counted after the answers.
+		testkit.Eventually(t, want, func() bool {
+			text, err := io.ReadAll(c.get("/metrics").Body)
+			page = string(text)
+			return err == nil && strings.Contains(page, want)
+		})
+	}
+	if strings.Contains(page, "trl_trace_") {
+		t.Errorf("traces are on:\n%s", page)
+	}
+}
+
 // TestHTTPOverRestarts: an upgrade keeps the port; a new daemon has the same token.
 func TestHTTPOverRestarts(t *testing.T) {
 	d := trltest.Start(t, trltest.Args("--http", "127.0.0.1:0", "--keep-sessions"), trltest.KeepsProcesses())

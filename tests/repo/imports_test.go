@@ -121,7 +121,7 @@ var mayUse = map[string][]string{
 	"internal/cli":       {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term", "rsc.io/qr"},
 	"internal/doctor":    {"golang.org/x/sys"},
 	"internal/config":    {"github.com/BurntSushi/toml", "github.com/spf13/pflag", "golang.org/x/sys"},
-	"internal/server":    {"github.com/coder/websocket", "golang.org/x/sys", "google.golang.org/grpc"},
+	"internal/server":    {"github.com/coder/websocket", "golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf"},
 	"client":             {"google.golang.org/grpc"},
 	"internal/rpc":       {"google.golang.org/genproto", "google.golang.org/grpc", "google.golang.org/protobuf"},
 	"internal/mcp":       {"github.com/modelcontextprotocol/go-sdk"},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 type phrase struct{ bad, cure string }
@@ -89,6 +90,60 @@ func TestCommentsArePlain(t *testing.T) {
 			}
 			first := fset.Position(group.Pos()).Line
 			find(text.String(), func(line int, p phrase) { t.Errorf("%s:%d: %q: %s", file, first+line, p.bad, p.cure) })
+		}
+	})
+}
+
+// TestMessagesArePlain keeps the phrases out of the string literals of the program and of the
+// console: errors, log messages, help texts and labels.
+func TestMessagesArePlain(t *testing.T) {
+	find := finder(phrases)
+	goFiles(t, func(file string, fset *token.FileSet, f *ast.File) {
+		if strings.HasPrefix(file, "tests/") {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			first := fset.Position(lit.Pos()).Line
+			find(lit.Value, func(line int, p phrase) { t.Errorf("%s:%d: %q: %s", file, first+line, p.bad, p.cure) })
+			return true
+		})
+	})
+	sourceFiles(t, func(file string) {
+		if !strings.HasPrefix(file, "web/src/") || !slices.Contains([]string{".ts", ".tsx"}, path.Ext(file)) {
+			return
+		}
+		find(read(t, file), func(line int, p phrase) { t.Errorf("%s:%d: %q: %s", file, 1+line, p.bad, p.cure) })
+	})
+}
+
+// maxColumns is the width of prose in documents.
+const maxColumns = 100
+
+// TestDocumentsAreWrapped refuses lines of prose that are too wide for a terminal. Tables, code
+// blocks, comments, and lines without a space to break at keep their width.
+func TestDocumentsAreWrapped(t *testing.T) {
+	sourceFiles(t, func(file string) {
+		switch {
+		case path.Ext(file) != ".md", strings.HasPrefix(file, "tests/"), strings.Contains(file, "/testdata/"):
+			return
+		}
+		inCode := false
+		for i, line := range strings.Split(read(t, file), "\n") {
+			text := strings.TrimSpace(line)
+			if strings.HasPrefix(text, "```") {
+				inCode = !inCode
+			}
+			isTable, isComment := strings.HasPrefix(text, "|"), strings.HasPrefix(text, "<!--")
+			if inCode || isTable || isComment || !strings.Contains(strings.TrimPrefix(text, "- "), " ") {
+				continue
+			}
+			if n := utf8.RuneCountInString(line); n > maxColumns {
+				t.Errorf("%s:%d: %d columns, at most %d: break the line", file, i+1, n, maxColumns)
+			}
 		}
 	})
 }

@@ -3,6 +3,7 @@ package repo_test
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trl-dev/trl/tests/dialogue/programs"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -19,6 +21,7 @@ import (
 var elsewhere = map[string]struct{ file, word string }{
 	"docs/grpc.md":     {"tests/grpc/docs_test.go", "docs/grpc.md"},
 	"docs/http.md":     {"tests/http/docs_test.go", "docs/http.md"},
+	"docs/network.md":  {"tests/security/docs_linux_test.go", "docs/network.md"},
 	"docs/runtimes.md": {"tests/places/examples_test.go", "docs/runtimes.md"},
 	"examples/":        {"tests/examples/examples_test.go", "trltest.Example("},
 }
@@ -77,10 +80,9 @@ func TestCommandsOfPagesWork(t *testing.T) {
 	}
 }
 
-// TestCommandsAreTyped checks the pages that other tests type, and the commands that no test runs: these
-// have a reason, and the commands and flags of trl in them exist, as do those inside paragraphs.
+// TestCommandsAreTyped checks that other tests type the pages that they should, and the blocks that need
+// what only they have. It prints the blocks that no test runs; internal/cli parses the trl commands in them.
 func TestCommandsAreTyped(t *testing.T) {
-	needTools(t)
 	for page, by := range elsewhere {
 		if !strings.Contains(read(t, by.file), by.word) {
 			t.Errorf("%s: does not type the commands of %s", by.file, page)
@@ -98,64 +100,59 @@ func TestCommandsAreTyped(t *testing.T) {
 			t.Errorf("docs/runtimes.md: tests/places does not type the commands of the section %q", heading)
 		}
 	}
-	help := map[string]string{}
-	sourceFiles(t, func(file string) {
-		if path.Ext(file) != ".md" {
-			return
-		}
-		for _, m := range inText.FindAllStringSubmatch(read(t, file), -1) {
-			checkCommand(t, file, m[1], help)
-		}
-	})
-	all, _ := pages(t)
+	all, here := pages(t)
 	for file, blocks := range all {
+		lines := strings.Split(read(t, file), "\n")
 		for _, b := range blocks {
-			if b.NotRun == "" {
+			where := fmt.Sprintf("%s:%d", file, b.Line)
+			if b.NotRun != "" {
+				t.Logf("%s: not run: %s", where, b.NotRun)
+			}
+			by := trltest.Needs[b.Needs]
+			if b.Needs == "" || by == path.Dir(elsewhere[file].file) || by == "tests/repo" && (file == "README.md" || slices.Contains(here, file)) {
 				continue
 			}
-			t.Logf("%s:%d: not run: %s", file, b.Line, b.NotRun)
-			for line := range strings.Lines(b.Code) {
-				checkCommand(t, fmt.Sprintf("%s:%d", file, b.Line), line, help)
+			for line := b.Line - 1; ; line-- {
+				if strings.HasPrefix(lines[line], "#") {
+					if typed := `"../../` + file + `", "` + lines[line] + `"`; !strings.Contains(read(t, by+"/examples_test.go"), typed) {
+						t.Errorf("%s: needs %s, but %s/examples_test.go does not type %s", where, b.Needs, by, typed)
+					}
+					break
+				}
 			}
 		}
 	}
 }
 
-var (
-	inText     = regexp.MustCompile("[^`]`(trl [a-z][^`]*)`[^`]")
-	quotedText = regexp.MustCompile(`'[^']*'|"[^"]*"`)
-	flagName   = regexp.MustCompile(`^--?[a-zA-Z][a-z-]*`)
-)
+var enabledUnit = regexp.MustCompile(`systemctl (--user )?enable --now (\S+)`)
 
-// checkCommand compares the flags of a line such as `trl new -t name` with the help of its command.
-func checkCommand(t *testing.T, where, line string, help map[string]string) {
-	t.Helper()
-	line, _, _ = strings.Cut(quotedText.ReplaceAllString(line, "x"), "#")
-	words := strings.Fields(line)
-	if len(words) < 2 || words[0] != "trl" {
-		return
+// TestUnitsOfPagesCanBeEnabled enables the units that the pages enable, with the systemctl of this machine, in a
+// directory that has only the units of the packages. To start them needs a running systemd.
+func TestUnitsOfPagesCanBeEnabled(t *testing.T) {
+	systemctl, err := exec.LookPath("systemctl")
+	if err != nil {
+		t.Skip(err)
 	}
-	helpOf := func(words ...string) string {
-		command := strings.Join(words, " ")
-		if _, ok := help[command]; !ok {
-			out, err := exec.Command(trltest.Binary(t), append([]string{"help"}, words...)...).CombinedOutput()
-			if err != nil {
-				t.Errorf("%s: trl %s: %s\n%s", where, command, err, out)
+	all, _ := pages(t)
+	for file, blocks := range all {
+		for _, b := range blocks {
+			for _, m := range enabledUnit.FindAllStringSubmatch(b.Code, -1) {
+				kind, args := "system", []string{"enable", m[2]}
+				if m[1] != "" { // for all users, because a manager of one user has no other root
+					kind, args = "user", append(args, "--global")
+				}
+				machine := t.TempDir()
+				if err := os.CopyFS(filepath.Join(machine, "usr/lib/systemd"), os.DirFS(filepath.Join(root, "dist/systemd"))); err != nil {
+					t.Fatal(err)
+				}
+				out, err := exec.Command(systemctl, append(args, "--root="+machine)...).CombinedOutput()
+				if link := filepath.Join(machine, "etc/systemd", kind, "sockets.target.wants", m[2]); err == nil {
+					_, err = os.Readlink(link)
+				}
+				if err != nil {
+					t.Errorf("%s:%d: %s: %s\n%s", file, b.Line, m[0], err, out)
+				}
 			}
-			help[command] = string(out)
-		}
-		return help[command]
-	}
-	text := helpOf(words[1])
-	if len(words) > 2 && regexp.MustCompile(`(?m)^  `+regexp.QuoteMeta(words[2])+` `).MatchString(text) {
-		text = helpOf(words[1], words[2])
-	}
-	for _, word := range words[2:] {
-		if word == "--" {
-			break
-		}
-		if flag := flagName.FindString(word); flag != "" && !regexp.MustCompile(`(?m)(^|[ ,])`+flag+`([ ,=]|$)`).MatchString(text) {
-			t.Errorf("%s: %s: %s has no such flag", where, strings.TrimSpace(line), flag)
 		}
 	}
 }
@@ -166,7 +163,7 @@ func needTools(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs TRL")
 	}
-	for _, tool := range []string{"bash", "curl", "git", "go", "make", "python3"} {
+	for _, tool := range []string{"bash", "curl", "git", "go", "make", "openssl", "python3"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			if os.Getenv("CI") != "" {
 				t.Fatal(err)
@@ -179,12 +176,24 @@ func needTools(t *testing.T) {
 // typePage is a reader who types the commands of a document, beginning in the directory cwd.
 func typePage(t *testing.T, document, cwd, trl string, env map[string]string) {
 	t.Helper()
-	var list []string
+	var list, has []string
 	for key, value := range env {
 		list = append(list, key+"="+value)
 	}
+	claude, codex := programs.Installed()
+	if claude != "" {
+		list, has = append(list, "REAL_CLAUDE="+claude), append(has, "Claude Code")
+	}
+	if codex != "" {
+		list, has = append(list, "REAL_CODEX="+codex), append(has, "Codex")
+	}
+	// No packet is sent: a datagram socket can be connected if there is a way to other machines.
+	if c, err := net.Dial("udp", "192.0.2.1:9"); err == nil {
+		c.Close()
+		has = append(has, "a network")
+	}
 	t.Cleanup(func() { stopDaemon(t, trl, list, "HOME="+env["HOME"]) })
-	trltest.Reader{Dir: cwd, Env: list}.Type(t, document, read(t, document))
+	trltest.Reader{Dir: cwd, Env: list, Has: has}.Type(t, document, read(t, document))
 }
 
 // readerEnv is the environment of a fresh user who has the go command and its caches, and a coding agent.

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,39 @@ func TestPackagesHaveComments(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPackageCommentsAreEasyToFind wants the comment of a package in doc.go or in the file with the
+// name of the package.
+func TestPackageCommentsAreEasyToFind(t *testing.T) {
+	goFiles(t, func(file string, _ *token.FileSet, f *ast.File) {
+		name := f.Name.Name
+		if f.Doc == nil || name == "main" {
+			return
+		}
+		base := strings.TrimSuffix(path.Base(file), ".go")
+		if base != "doc" && base != name && !strings.HasPrefix(base, name+"_") {
+			t.Errorf("%s: the comment of package %s belongs into doc.go or %s.go", file, name, name)
+		}
+	})
+}
+
+// needsLock finds the sentence that says that a lock is held during a method.
+var needsLock = regexp.MustCompile(`(?i)\bcallers? (must )?holds? (\w+\.)?(\w*mu\b|the( \w+)?( \w+'s)? lock\b)|\bit needs (\w+\.)?\w*mu\b|\bthe lock is held\b`)
+
+// TestMethodsThatNeedALockSaySo wants names that end in Locked.
+func TestMethodsThatNeedALockSaySo(t *testing.T) {
+	goFiles(t, func(file string, fset *token.FileSet, f *ast.File) {
+		for _, d := range f.Decls {
+			m, ok := d.(*ast.FuncDecl)
+			if !ok || m.Recv == nil || strings.HasSuffix(m.Name.Name, "Locked") {
+				continue
+			}
+			if text := strings.Join(strings.Fields(m.Doc.Text()), " "); needsLock.MatchString(text) {
+				t.Errorf("%s: %s needs a lock: %q; its name must end in Locked", fset.Position(m.Pos()), m.Name.Name, needsLock.FindString(text))
+			}
+		}
+	})
 }
 
 // TestPackagesHaveSpeakingNames refuses packages such as util, which collect what fits nowhere else.

@@ -193,7 +193,7 @@ func TestNetworkAllow(t *testing.T) {
 			}
 		}
 		for url, why := range map[string]string{
-			"http://unlisted.example/": "no rule lists it", "http://127.0.0.1:1/": "loopback address",
+			"http://unlisted.example/": "no rule allows it", "http://127.0.0.1:1/": "loopback address",
 			"http://169.254.169.254/": "link-local address",
 		} {
 			if out := run(bound, api.ExecParams{Command: get(url)}); !strings.Contains(out, why) {

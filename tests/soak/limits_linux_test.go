@@ -132,6 +132,18 @@ func TestLimitsWithoutCgroups(t *testing.T) {
 		t.Fatalf("best effort: %+v, %v", info.Limits, err)
 	}
 	says(t, service, made.SessionID, "ulimit -Hd", strconv.Itoa(256<<10)+"\n")
+	// A process that runs cannot raise its limits, so a weak limit only becomes smaller.
+	set := func(l api.Limits) error {
+		_, err := service.SessionSet(ctx, api.SessionSetParams{SessionID: made.SessionID, Limits: &l, LimitsMode: api.LimitsBestEffort})
+		return err
+	}
+	for _, more := range []int64{0, 512 << 20} {
+		testkit.WantError(t, set(api.Limits{MemoryBytes: &more}), api.CodeInvalidParams, "limits.memory_bytes")
+	}
+	if err = set(api.Limits{MemoryBytes: limit(int64(128 << 20)), Commands: limit(int64(1000))}); err != nil {
+		t.Fatal(err)
+	}
+	says(t, service, made.SessionID, "ulimit -Hd", strconv.Itoa(128<<10)+"\n")
 }
 
 // Sessions work with any cgroups that a machine has, and the report of their limits is true.

@@ -119,7 +119,7 @@ func TestRulesOfSessions(t *testing.T) {
 	old := w.terminal("old", "sh", "-c", "trap '' TERM HUP; while :; do sleep 1; done")
 	w.program(api.SessionCreateParams{Name: "other"}, "cat")
 	_, err := w.SessionCreate(w.ctx, api.SessionCreateParams{Kind: api.KindTerminal})
-	testkit.WantError(t, err, api.CodeMaxSessionsReached, "2 sessions live")
+	testkit.WantError(t, err, api.CodeMaxSessionsReached, "2 sessions are live")
 	testkit.Must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: "other"}))(w)
 
 	x := w.program(api.SessionCreateParams{Name: "x"}, "cat")

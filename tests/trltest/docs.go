@@ -2,7 +2,9 @@ package trltest
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,20 +14,26 @@ import (
 	"testing"
 )
 
-// NotRun are the reasons for which commands of a page are not run: <!-- not run: REASON --> on a line
-// before the block.
+// NotRun are the reasons for which no test runs the commands of a block: <!-- not run: REASON --> on a
+// line before it. A test of internal/cli parses the commands of trl in it.
 var NotRun = []string{
-	"needs Docker",
-	"needs a cluster",
-	"needs a person at a terminal",
+	"installs system packages",
+	"needs a cluster that pulls images",
 	"needs a published release",
-	"needs another machine",
-	"needs another program",
-	"needs systemd",
-	"needs the network",
-	"never ends",
+	"needs a running systemd",
+	"needs package registries",
 	"runs the tests",
-	"starts a daemon of its own",
+}
+
+// Needs are the things without which the commands of a block cannot run, each with the directory of the
+// tests that have it: <!-- needs: THING --> on a line before it. Other tests leave the block out.
+var Needs = map[string]string{
+	"Claude Code":     "tests/repo",
+	"Codex":           "tests/repo",
+	"Docker":          "tests/places",
+	"a network":       "tests/repo",
+	"another machine": "tests/places",
+	"grpcurl":         "tests/grpc",
 }
 
 // Block is an sh block of a page.
@@ -33,14 +41,34 @@ type Block struct {
 	Line int // of its fence
 	// Given are commands before it that the page does not show, because they only make what the reader
 	// has: <!-- given: COMMAND --> on a line before the block.
-	Given   string
+	Given string
+	// Keys are pressed while each line of it runs at a terminal, in turn, until it ends:
+	// <!-- at a terminal: KEY … --> on a line before the block.
+	Keys    string
 	Code    string
 	Shown   string // the text block directly behind it: what it prints; … stands for anything
 	Checked bool   // whether there is one
-	NotRun  string // why it is not run
+	Needs   string // one of Needs
+	NotRun  string // why no test runs it: one of NotRun
 }
 
-var aboutCommands = regexp.MustCompile(`^<!-- (given|not run): (.+) -->$`)
+// leftOut returns why a reader who has these things does not type the block; "" if they do.
+func (b Block) leftOut(has []string) string {
+	switch {
+	case b.NotRun != "":
+		return "not run: " + b.NotRun
+	case b.Needs != "" && !slices.Contains(has, b.Needs):
+		return "needs " + b.Needs + "; typed by " + Needs[b.Needs]
+	}
+	return ""
+}
+
+// commented reports whether a comment about the commands of the block was read.
+func (b Block) commented() bool {
+	return b.Given != "" || b.Keys != "" || b.Needs != "" || b.NotRun != ""
+}
+
+var aboutCommands = regexp.MustCompile(`^<!-- (given|not run|needs|at a terminal): (.+) -->$`)
 
 // Blocks returns the sh blocks of a page.
 func Blocks(page string) ([]Block, error) {
@@ -57,7 +85,7 @@ func Blocks(page string) ([]Block, error) {
 			case lang == "sh ":
 				next.Code, last = text, i
 				blocks = append(blocks, next)
-			case next.NotRun != "" || next.Given != "":
+			case next.commented():
 				return nil, fmt.Errorf("line %d: a comment about commands is before a block without any", next.Line)
 			case lang == "text " && next.Line == last+2:
 				blocks[len(blocks)-1].Shown, blocks[len(blocks)-1].Checked = strings.TrimSpace(text), true
@@ -67,12 +95,19 @@ func Blocks(page string) ([]Block, error) {
 			text += line + "\n"
 		case comment != nil && comment[1] == "given":
 			next.Given += comment[2] + "\n"
+		case comment != nil && comment[1] == "at a terminal":
+			next.Keys = comment[2]
+		case comment != nil && comment[1] == "needs":
+			next.Needs = comment[2]
+			if Needs[next.Needs] == "" {
+				return nil, fmt.Errorf("line %d: needs: %q is none of %q", i+1, next.Needs, slices.Sorted(maps.Keys(Needs)))
+			}
 		case comment != nil:
 			next.NotRun = comment[2]
 			if !slices.Contains(NotRun, next.NotRun) {
 				return nil, fmt.Errorf("line %d: not run: %q is none of the reasons %q", i+1, next.NotRun, NotRun)
 			}
-		case next.NotRun != "" || next.Given != "":
+		case next.commented():
 			return nil, fmt.Errorf("line %d: a comment about commands is not directly before a block", i+1)
 		}
 	}
@@ -84,13 +119,13 @@ func Blocks(page string) ([]Block, error) {
 
 // Page types every sh block of a document into one bash, from top to bottom, and compares
 // what each prints with the text block behind it. The reader has a home directory of their
-// own with the token of a daemon, trl in their path, and finds replaced what the
-// Replacer says.
-func Page(t *testing.T, file, token string, replaced *strings.Replacer) {
+// own with the token of a daemon, trl in their path, no daemon on their socket, and finds replaced
+// what the Replacer says. They have those of Needs that has names.
+func Page(t *testing.T, file, token string, replaced *strings.Replacer, has ...string) {
 	t.Helper()
 	dir := t.TempDir()
-	state, bin := filepath.Join(dir, ".local", "state", "trl"), filepath.Join(dir, "bin")
-	for _, d := range []string{state, bin} {
+	state, bin, run := filepath.Join(dir, ".local", "state", "trl"), filepath.Join(dir, "bin"), filepath.Join(dir, "run")
+	for _, d := range []string{state, bin, run} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -101,18 +136,22 @@ func Page(t *testing.T, file, token string, replaced *strings.Replacer) {
 	if err := os.Symlink(Binary(t), filepath.Join(bin, "trl")); err != nil {
 		t.Fatal(err)
 	}
-	Reader{Env: []string{"HOME=" + dir, "PATH=" + bin + ":" + os.Getenv("PATH")}}.Type(t, file, replaced.Replace(read(t, file)))
+	Reader{Has: has, Env: []string{
+		"HOME=" + dir, "PATH=" + bin + ":" + os.Getenv("PATH"), "TRL_RUNTIME_DIR=" + run, "TRL_SOCKET_PATH=" + filepath.Join(run, "trl.sock"),
+	}}.Type(t, file, replaced.Replace(read(t, file)))
 }
 
-// Section does the same with the blocks of one section of a document, for a reader with that environment.
-func Section(t *testing.T, file, heading string, replaced *strings.Replacer, env ...string) {
+// Section does the same with the blocks of one section of a document. The heading begins with its marks,
+// such as "## ".
+func (r Reader) Section(t *testing.T, file, heading string, replaced *strings.Replacer) {
 	t.Helper()
-	_, section, found := strings.Cut(read(t, file), "\n## "+heading+"\n")
+	_, section, found := strings.Cut(read(t, file), "\n"+heading+"\n")
 	if !found {
 		t.Fatalf("%s has no section %q", file, heading)
 	}
-	section, _, _ = strings.Cut(section, "\n## ")
-	Reader{Env: env}.Type(t, heading, replaced.Replace(section))
+	marks, _, _ := strings.Cut(heading, " ")
+	section, _, _ = strings.Cut(section, "\n"+marks+" ")
+	r.Type(t, heading, replaced.Replace(section))
 }
 
 // Example does the same with the README of a folder of examples, in that folder, for a reader who has
@@ -156,6 +195,7 @@ func read(t *testing.T, file string) string {
 type Reader struct {
 	Dir string // the working directory; empty for that of the test
 	Env []string
+	Has []string // those of Needs that this reader has
 }
 
 // Type types the sh blocks of a page into one bash, and prints which of them it leaves out, and why.
@@ -169,11 +209,14 @@ func (r Reader) Type(t *testing.T, name, page string) {
 	var script strings.Builder
 	script.WriteString("set -eu\n")
 	for i, b := range blocks {
-		if b.NotRun != "" {
-			t.Logf("%s, line %d: not run: %s", name, b.Line, b.NotRun)
+		if why := b.leftOut(r.Has); why != "" {
+			t.Logf("%s, line %d: %s", name, b.Line, why)
 			continue
 		}
-		fmt.Fprintf(&script, "exec >%s/%d 2>&1\n%sexec >%s/%d 2>&1\n%s", dir, i, b.Given, dir, i, b.Code)
+		fmt.Fprintf(&script, "exec >%s/%d 2>&1\n%sexec >%s/%d 2>&1\n%s", dir, i, b.Given, dir, i, b.typed(dir))
+	}
+	if err := os.WriteFile(filepath.Join(dir, "person.py"), person, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	// A file, not stdin: a command that reads its input must not eat the rest.
 	file := filepath.Join(dir, "script")
@@ -186,7 +229,7 @@ func (r Reader) Type(t *testing.T, name, page string) {
 	cmd.Dir, cmd.Env = r.Dir, append(r.Env, "GORACE=atexit_sleep_ms=0")
 	failed := cmd.Run()
 	for i, b := range blocks {
-		if b.NotRun != "" {
+		if b.leftOut(r.Has) != "" {
 			continue
 		}
 		out, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(i)))
@@ -206,6 +249,23 @@ func (r Reader) Type(t *testing.T, name, page string) {
 		t.Errorf("%s: %v", name, failed)
 	}
 }
+
+//go:embed person.py
+var person []byte
+
+// typed returns what the shell runs for a block.
+func (b Block) typed(dir string) string {
+	if b.Keys == "" {
+		return b.Code
+	}
+	var script strings.Builder
+	for line := range strings.Lines(b.Code) {
+		fmt.Fprintf(&script, "python3 %s/person.py %s %s\n", dir, quoted(b.Keys), quoted(strings.TrimSpace(line)))
+	}
+	return script.String()
+}
+
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 func matches(shown, printed string) bool {
 	var pattern strings.Builder

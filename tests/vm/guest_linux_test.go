@@ -62,7 +62,7 @@ var (
 	plain = place{"user.slice/session-1.scope", user}
 )
 
-const limitsTests = "^(TestMemoryLimit|TestMemoryLimitOfCommand|TestPidsLimit|TestCPULimit)$"
+const limitsTests = "^(TestMemoryLimit|TestMemoryLimitOfCommand|TestLimitReached|TestUsageOfAll|TestPidsLimit|TestCPULimit)$"
 
 // runs are the programs, in their order. The first ones find the tree as the kernel makes it.
 var runs = []run{

@@ -1,20 +1,26 @@
 package main
 
 import (
-	"crypto/sha256"
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
-	"time"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // image is what an image of TRL contains and starts.
 type image struct {
-	name       string
-	files      func(programs) ([]file, error)
-	user       string
-	entrypoint []string
-	env        []string
+	name   string
+	files  func(programs) ([]file, error)
+	config v1.Config
 }
 
 // The user of the daemon's image, as in dist/kubernetes/daemon.yaml.
@@ -25,7 +31,8 @@ const passwd = "root:x:0:0:root:/:/sbin/nologin\ntrl:x:10001:10001:TRL:/state:/s
 func (r *release) images() error {
 	for _, i := range []image{
 		{
-			name: "trl", user: "10001:10001", entrypoint: []string{"/usr/bin/trl"}, env: []string{"PATH=/usr/bin", "HOME=/state"},
+			name:   "trl",
+			config: v1.Config{User: "10001:10001", Entrypoint: []string{"/usr/bin/trl"}, Env: []string{"PATH=/usr/bin", "HOME=/state"}},
 			files: func(p programs) ([]file, error) {
 				program, err := os.ReadFile(p.trl)
 				return []file{
@@ -37,7 +44,7 @@ func (r *release) images() error {
 			},
 		},
 		{
-			name: "trl-runner", entrypoint: []string{"/trl-runner"},
+			name: "trl-runner", config: v1.Config{Entrypoint: []string{"/trl-runner"}},
 			files: func(p programs) ([]file, error) {
 				program, err := os.ReadFile(p.runner)
 				return []file{{"trl-runner", program, 0o755}}, err
@@ -51,94 +58,67 @@ func (r *release) images() error {
 	return nil
 }
 
-// descriptor names a blob, as the OCI image specification says.
-type descriptor struct {
-	MediaType   string            `json:"mediaType"`
-	Digest      string            `json:"digest"`
-	Size        int               `json:"size"`
-	Platform    map[string]string `json:"platform,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
-const oci = "application/vnd.oci.image."
-
-// image writes an OCI layout in a tar file, with an index of the architectures. `docker load` reads
-// its manifest.json, which has a tag for each architecture.
+// image writes an OCI layout in a tar file, with an index of the architectures. Docker with the image
+// store of containerd reads that index and its name; without, it reads manifest.json, which has a tag
+// for each architecture.
 func (r *release) image(i image) error {
-	var files []file
-	blob := func(mediaType string, data []byte) descriptor {
-		sum := fmt.Sprintf("%x", sha256.Sum256(data))
-		files = append(files, file{"blobs/sha256/" + sum, data, 0o644})
-		return descriptor{MediaType: oci + mediaType, Digest: "sha256:" + sum, Size: len(data)}
-	}
-	object := func(mediaType string, value map[string]any) (descriptor, error) {
-		data, err := json.Marshal(value)
-		return blob(mediaType, data), err
-	}
 	tag := "ghcr.io/trl-dev/" + i.name + ":" + tagOf(r.version)
-	var manifests []descriptor
-	var loadable []map[string]any
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	var loadable tarball.Manifest
 	for _, p := range r.built() {
 		if p.os != "linux" {
 			continue
 		}
-		content, err := i.files(r.programs[p])
+		one, err := r.imageFor(i, p)
 		if err != nil {
 			return err
 		}
-		plain, err := r.tarball(content)
-		if err != nil {
-			return err
-		}
-		packed, err := gzipped(plain)
-		if err != nil {
-			return err
-		}
-		layer := blob("layer.v1.tar+gzip", packed)
-		created := r.time.Format(time.RFC3339)
-		config, err := object("config.v1+json", map[string]any{
-			"created": created, "os": p.os, "architecture": p.arch,
-			"config": map[string]any{
-				"User": i.user, "Entrypoint": i.entrypoint, "Env": i.env, "WorkingDir": "/",
-				"Labels": map[string]string{
-					"org.opencontainers.image.source": "https://github.com/trl-dev/trl", "org.opencontainers.image.version": r.version,
-					"org.opencontainers.image.licenses": "MIT",
-				},
-			},
-			"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(plain))}},
-			"history": []map[string]any{{"created": created, "created_by": "make release"}},
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add: one, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: p.os, Architecture: p.arch}},
 		})
+		manifest, err := one.Manifest()
 		if err != nil {
 			return err
 		}
-		manifest, err := object("manifest.v1+json", map[string]any{
-			"schemaVersion": 2, "mediaType": oci + "manifest.v1+json", "config": config, "layers": []descriptor{layer},
-		})
-		if err != nil {
-			return err
-		}
-		manifest.Platform = map[string]string{"os": p.os, "architecture": p.arch}
-		manifests = append(manifests, manifest)
-		loadable = append(loadable, map[string]any{
-			"Config": "blobs/sha256/" + config.Digest[len("sha256:"):], "RepoTags": []string{tag + "-" + p.arch},
-			"Layers": []string{"blobs/sha256/" + layer.Digest[len("sha256:"):]},
+		loadable = append(loadable, tarball.Descriptor{
+			Config: "blobs/sha256/" + manifest.Config.Digest.Hex, RepoTags: []string{tag + "-" + p.arch},
+			Layers: []string{"blobs/sha256/" + manifest.Layers[0].Digest.Hex},
 		})
 	}
-	index, err := object("index.v1+json", map[string]any{"schemaVersion": 2, "mediaType": oci + "index.v1+json", "manifests": manifests})
+	dir := filepath.Join(r.work, "image-"+i.name)
+	blobs, err := layout.Write(dir, empty.Index)
 	if err != nil {
 		return err
 	}
-	index.Annotations = map[string]string{"org.opencontainers.image.ref.name": tagOf(r.version)}
-	for name, value := range map[string]any{
-		"oci-layout":    map[string]string{"imageLayoutVersion": "1.0.0"},
-		"index.json":    map[string]any{"schemaVersion": 2, "mediaType": oci + "index.v1+json", "manifests": []descriptor{index}},
-		"manifest.json": loadable,
-	} {
-		data, err := json.Marshal(value)
+	if err := blobs.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": tagOf(r.version), "io.containerd.image.name": tag,
+	})); err != nil {
+		return err
+	}
+	list, err := json.Marshal(loadable)
+	if err != nil {
+		return err
+	}
+	files := []file{{"manifest.json", list, 0o644}}
+	for _, pattern := range []string{"*", "blobs/*/*"} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return err
 		}
-		files = append(files, file{name, data, 0o644})
+		for _, path := range paths {
+			if info, err := os.Stat(path); err != nil || info.IsDir() {
+				continue
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(dir, path)
+			if err != nil {
+				return err
+			}
+			files = append(files, file{filepath.ToSlash(name), data, 0o644})
+		}
 	}
 	sortFiles(files)
 	packed, err := r.tarball(files)
@@ -146,4 +126,36 @@ func (r *release) image(i image) error {
 		return err
 	}
 	return r.write(i.name+"_"+r.version+"_oci.tar", packed, 0o644)
+}
+
+// imageFor makes the image for one platform, with one layer.
+func (r *release) imageFor(i image, p platform) (v1.Image, error) {
+	content, err := i.files(r.programs[p])
+	if err != nil {
+		return nil, err
+	}
+	plain, err := r.tarball(content)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(plain)), nil },
+		tarball.WithCompressionLevel(level), tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, err
+	}
+	created := v1.Time{Time: r.time}
+	config := i.config
+	config.WorkingDir = "/"
+	config.Labels = map[string]string{
+		"org.opencontainers.image.source": "https://github.com/trl-dev/trl", "org.opencontainers.image.version": r.version,
+		"org.opencontainers.image.licenses": "MIT",
+	}
+	one, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
+		Created: created, OS: p.os, Architecture: p.arch, Config: config, RootFS: v1.RootFS{Type: "layers"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	one, err = mutate.Append(one, mutate.Addendum{Layer: layer, History: v1.History{Created: created, CreatedBy: "make release"}})
+	return mutate.ConfigMediaType(mutate.MediaType(one, types.OCIManifestSchema1), types.OCIConfigJSON), err
 }

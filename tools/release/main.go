@@ -57,29 +57,27 @@ func main() {
 	flag.StringVar(&r.out, "out", "build/release", "the directory of the results; it is emptied")
 	flag.StringVar(&r.version, "version", "", "the version")
 	only := flag.String("only", "", "one platform, such as linux/amd64, for trying it out")
+	notesOnly := flag.Bool("notes", false, "print what the changelog says about the version, and build nothing")
 	flag.Parse()
 	r.sdks = *only == ""
 	if *only != "" {
 		platforms = slices.DeleteFunc(platforms, func(p platform) bool { return p.os+"/"+p.arch != *only })
 	}
-	if err := r.run(); err != nil {
+	err := r.check()
+	switch {
+	case err != nil:
+	case *notesOnly:
+		err = r.printNotes()
+	default:
+		err = r.run()
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "release: %s\n", err)
 		os.Exit(1)
 	}
 }
 
 func (r *release) run() error {
-	if r.version == "" {
-		return fmt.Errorf("-version is missing")
-	}
-	source, err := os.ReadFile(filepath.Join(r.root, "internal", "version", "version.go"))
-	if err != nil {
-		return err
-	}
-	// The SDKs have the version of the sources, and a release is one version.
-	if !strings.Contains(r.version, "-") && !strings.Contains(string(source), `Version = "`+r.version+`"`) {
-		return fmt.Errorf("the tag says %s, internal/version another version", r.version)
-	}
 	out, err := exec.Command("git", "-C", r.root, "log", "-1", "--format=%ct").Output()
 	if err != nil {
 		return fmt.Errorf("the time of the commit: %w", err)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,12 +17,19 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
 const root = "../.."
+
+// published is where the newest release is.
+const published = "https://github.com/trl-dev/trl/releases/latest/download"
 
 var here = platform{runtime.GOOS, runtime.GOARCH}
 
@@ -106,6 +114,96 @@ func TestRelease(t *testing.T) {
 		})
 	}
 	t.Run("header of the rpm", func(t *testing.T) { rpm(t, filepath.Join(out, name+".rpm")) })
+}
+
+// TestSameProgram builds the runner twice: here, with what the go command has cached, and from a copy of
+// the sources in another directory, with an empty cache.
+func TestSameProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the runner and its packages anew")
+	}
+	dir := absolute(t, root)
+	first := newRelease(t, "0.1.0")
+	one, err := first.compile(dir, here, "trl-runner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := t.TempDir()
+	for _, name := range []string{"go.mod", "go.sum", "api", "cmd", "internal"} {
+		run(t, "cp", "-R", filepath.Join(dir, name), filepath.Join(elsewhere, name))
+	}
+	t.Setenv("GOCACHE", t.TempDir())
+	other, err := newRelease(t, "0.1.0").compile(elsewhere, here, "trl-runner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(read(t, one), read(t, other)) {
+		t.Errorf("two builds of the runner differ: compare %s and %s with go version -m", one, other)
+	}
+	info, err := buildinfo.ReadFile(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if settings["-trimpath"] != "true" || settings["CGO_ENABLED"] != "0" || settings["vcs.revision"] != "" {
+		t.Errorf("built with %v", settings)
+	}
+	// The programs that make build makes have the same flags. None names the directory of its sources.
+	for _, path := range []string{one, filepath.Join(root, "bin", "trl"), filepath.Join(root, "bin", "trl-runner")} {
+		if bytes.Contains(read(t, path), []byte(dir+"/internal")) {
+			t.Errorf("%s contains the path %s", path, dir)
+		}
+	}
+}
+
+// TestNotes checks what a release says about itself.
+func TestNotes(t *testing.T) {
+	const log = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2027-01-02\n\nThe second: see [api](docs/api.md#stability), [it](https://example.org).\n\n### Added\n\n- A thing.\n\n" +
+		"## [0.1.0] - 2026-12-01\n\nThe first.\n"
+	for version, want := range map[string]string{
+		"0.2.0":      "The second: see [api](https://github.com/trl-dev/trl/blob/v0.2.0/docs/api.md#stability), [it](https://example.org).\n\n### Added\n\n- A thing.\n",
+		"0.1.0":      "The first.\n",
+		"Unreleased": "", "0.3.0": "", "0.1": "",
+	} {
+		if got := notes(log, version); got != want {
+			t.Errorf("%s: %q", version, got)
+		}
+	}
+	// That is what the workflow publishes.
+	if line := `go -C tools run ./release -root .. -version "${GITHUB_REF_NAME#v}" -notes >notes.md`; !strings.Contains(string(read(t, filepath.Join(root, ".github/workflows/release.yml"))), line) {
+		t.Errorf("release.yml does not run %s", line)
+	}
+	real := string(read(t, filepath.Join(root, "CHANGELOG.md")))
+	if got := notes(real, "0.1.0"); len(got) < 1000 || strings.Contains(got, "](docs/") || strings.Contains(got, "\n## ") {
+		t.Errorf("the notes of 0.1.0 are %q", got)
+	}
+}
+
+// TestVersionOfARelease checks that a tag which does not fit the sources publishes nothing.
+func TestVersionOfARelease(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ source, log, version, problem string }{
+		{"0.2.0", "## [Unreleased]\n\n## [0.2.0] - 2027-01-02\n\n- A thing.\n", "0.2.0", ""},
+		{"0.2.0", "## [0.2.0] - 2027-01-02\n\n- A thing.\n", "0.2.0", ""},
+		{"0.2.0", "", "0.2.0-3-gabc", ""},
+		{"0.2.0", "", "0.2.0+abc", ""},
+		{"0.2.0", "", "0.3.0", "the tag says 0.3.0"},
+		{"0.2.0", "## [0.1.0] - 2026-12-01\n\nThe first.\n", "0.2.0", "has no section about 0.2.0"},
+		{"0.2.0", "## [Unreleased]\n\n- Another.\n\n## [0.2.0] - 2027-01-02\n\n- A thing.\n", "0.2.0", "under Unreleased"},
+		{"0.2.0", "", "", "-version is missing"},
+	} {
+		if err := errors.Join(os.MkdirAll(dir+"/internal/version", 0o755), os.WriteFile(dir+"/CHANGELOG.md", []byte(c.log), 0o644),
+			os.WriteFile(dir+"/internal/version/version.go", []byte("package version\n\nvar Version = \""+c.source+"\"\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		err := (&release{root: dir, version: c.version}).check()
+		if got := fmt.Sprint(err); (c.problem == "") != (err == nil) || !strings.Contains(got, c.problem) && err != nil {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
 }
 
 func sameBytes(t *testing.T, one, other string) {
@@ -205,7 +303,8 @@ func bom(t *testing.T, path string) {
 	}
 }
 
-// installer installs from a server, upgrades, and refuses an archive that was tampered with.
+// installer installs from a server, with the command of the README and of the quick start, upgrades, and
+// refuses an archive that was tampered with.
 func installer(t *testing.T, out, name string) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		skip(t, "curl is not installed; install.sh is not tested")
@@ -213,15 +312,21 @@ func installer(t *testing.T, out, name string) {
 	server := httptest.NewServer(http.FileServer(http.Dir(out)))
 	defer server.Close()
 	home := t.TempDir()
-	install := func() (string, error) {
-		cmd := exec.Command("sh", filepath.Join(out, "install.sh"))
+	typed := regexp.MustCompile(`(?m)^curl .*/install\.sh \| sh$`)
+	install := func(page string) (string, error) {
+		line := typed.FindString(string(read(t, filepath.Join(root, page))))
+		if !strings.Contains(line, published) {
+			t.Fatalf("%s: the command that installs trl is %q", page, line)
+		}
+		cmd := exec.Command("bash", "-o", "pipefail", "-c", strings.Replace(line, published, server.URL, 1))
 		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TRL_BASE_URL=" + server.URL}
 		text, err := cmd.CombinedOutput()
 		return string(text), err
 	}
 	program := filepath.Join(home, ".local", "bin", "trl")
-	for _, when := range []string{"new", "over the old one"} {
-		text, err := install()
+	// The second installs over the first.
+	for _, when := range []string{"README.md", "docs/quickstart.md"} {
+		text, err := install(when)
 		if err != nil || !strings.Contains(text, "is in "+filepath.Dir(program)) || !strings.Contains(text, "PATH") {
 			t.Fatalf("%s: %v: %s", when, err, text)
 		}
@@ -241,7 +346,7 @@ func installer(t *testing.T, out, name string) {
 	if err := os.WriteFile(archive, append(whole[:len(whole):len(whole)], 0), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, err := install()
+	text, err := install("README.md")
 	if _, there := os.Stat(program); err == nil || there == nil || !strings.Contains(text, "nothing was installed") {
 		t.Errorf("installed an archive with the wrong checksum: %s", text)
 	}
@@ -292,59 +397,79 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-// images follows every digest, and starts the programs in the file systems of the images.
+// images checks the images with all of their digests, and starts the daemon in the file system of its image.
 func images(t *testing.T, out string) {
 	for name, program := range map[string]string{"trl": "/usr/bin/trl", "trl-runner": "/trl-runner"} {
-		files := content(t, read(t, filepath.Join(out, name+"_0.1.0_oci.tar")))
-		get := func(d descriptor, to any) []byte {
-			t.Helper()
-			data := files["blobs/sha256/"+strings.TrimPrefix(d.Digest, "sha256:")]
-			if len(data) != d.Size || fmt.Sprintf("sha256:%x", sha256.Sum256(data)) != d.Digest {
-				t.Fatalf("%s: %+v: has %d bytes", name, d, len(data))
-			}
-			if to != nil {
-				if err := json.Unmarshal(data, to); err != nil {
-					t.Fatal(err)
-				}
-			}
-			return data
-		}
-		var top, index struct{ Manifests []descriptor }
-		var manifest struct {
-			Config descriptor
-			Layers []descriptor
-		}
-		var config struct {
-			Architecture string
-			Config       struct{ Entrypoint []string }
-		}
-		if err := json.Unmarshal(files["index.json"], &top); err != nil {
+		dir := t.TempDir()
+		unpack(t, dir, content(t, read(t, filepath.Join(out, name+"_0.1.0_oci.tar"))))
+		top, err := layout.ImageIndexFromPath(dir)
+		if err != nil {
 			t.Fatal(err)
 		}
-		get(top.Manifests[0], &index)
-		get(index.Manifests[0], &manifest)
-		get(manifest.Config, &config)
-		if config.Architecture != here.arch || len(config.Config.Entrypoint) != 1 || config.Config.Entrypoint[0] != program {
-			t.Errorf("%s: %+v", name, config)
+		if err := validate.Index(top); err != nil {
+			t.Errorf("%s: %s", name, err)
 		}
-		layer := content(t, get(manifest.Layers[0], nil))
+		list, err := top.IndexManifest()
+		if err != nil || len(list.Manifests) != 1 {
+			t.Fatalf("%s: %+v, %v", name, list, err)
+		}
+		// The image store of containerd takes the first name, skopeo the second.
+		names := list.Manifests[0].Annotations
+		if names["io.containerd.image.name"] != "ghcr.io/trl-dev/"+name+":0.1.0" || names["org.opencontainers.image.ref.name"] != "0.1.0" {
+			t.Errorf("%s: the names are %v", name, names)
+		}
+		index, err := top.ImageIndex(list.Manifests[0].Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := index.IndexManifest()
+		if err != nil || len(all.Manifests) != 1 || all.Manifests[0].Platform.Architecture != here.arch {
+			t.Fatalf("%s: %+v, %v", name, all, err)
+		}
+		one, err := index.Image(all.Manifests[0].Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := one.ConfigFile()
+		if err != nil || config.Architecture != here.arch || !slices.Equal(config.Config.Entrypoint, []string{program}) || config.Created.Unix() != 1_700_000_000 {
+			t.Errorf("%s: %+v, %v", name, config, err)
+		}
+		layers, err := one.Layers()
+		if err != nil || len(layers) != 1 {
+			t.Fatalf("%s: %d layers, %v", name, len(layers), err)
+		}
+		plain, err := layers[0].Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layer := content(t, data)
 		if len(layer[strings.TrimPrefix(program, "/")]) == 0 {
 			t.Fatalf("%s: has no %s", name, program)
 		}
 		if os.Getuid() != 0 || name != "trl" {
 			continue
 		}
-		dir := t.TempDir()
-		for name, data := range layer {
-			path := filepath.Join(dir, name)
-			if strings.HasSuffix(name, "/") {
-				_ = os.MkdirAll(path, 0o755)
-			} else if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o755)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := run(t, "chroot", "--userspec=10001:10001", dir, program, "--version"); !strings.HasPrefix(got, "trl ") {
+		files := t.TempDir()
+		unpack(t, files, layer)
+		if got := run(t, "chroot", "--userspec=10001:10001", files, program, "--version"); !strings.HasPrefix(got, "trl ") {
 			t.Errorf("printed %q", got)
+		}
+	}
+}
+
+// unpack writes the files of an archive into a directory.
+func unpack(t *testing.T, dir string, files map[string][]byte) {
+	t.Helper()
+	for name, data := range files {
+		path := filepath.Join(dir, name)
+		if strings.HasSuffix(name, "/") {
+			_ = os.MkdirAll(path, 0o755)
+		} else if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o755)); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

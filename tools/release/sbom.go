@@ -1,13 +1,16 @@
 package main
 
 import (
-	"crypto/sha256"
+	"bytes"
 	"debug/buildinfo"
-	"encoding/json"
-	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/google/uuid"
 )
 
 // boms writes for each platform what trl is made of, in the format of CycloneDX, from what the Go
@@ -25,22 +28,14 @@ func (r *release) boms() error {
 	return nil
 }
 
-type component struct {
-	Type    string `json:"type"`
-	Ref     string `json:"bom-ref"`
-	Name    string `json:"name"`
-	Version string `json:"version"`
-	PURL    string `json:"purl"`
-}
-
 func (r *release) bom(p platform) ([]byte, error) {
-	modules := map[string]component{}
+	modules := map[string]cdx.Component{}
 	add := func(m *debug.Module) {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		purl := "pkg:golang/" + m.Path + "@" + m.Version
-		modules[purl] = component{"library", purl, m.Path, m.Version, purl}
+		c := component(cdx.ComponentTypeLibrary, m.Path, m.Version)
+		modules[c.BOMRef] = c
 	}
 	for _, path := range []string{r.programs[p].trl, r.programs[p].runner, r.programs[p].kube} {
 		if path == "" {
@@ -55,25 +50,24 @@ func (r *release) bom(p platform) ([]byte, error) {
 		}
 		add(&debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")})
 	}
-	self := "pkg:golang/github.com/trl-dev/trl@" + r.version
-	components, refs := []component{}, []string{}
-	for _, c := range modules {
-		components = append(components, c)
-		refs = append(refs, c.Ref)
+	self := component(cdx.ComponentTypeApplication, "github.com/trl-dev/trl", r.version)
+	refs := slices.Sorted(maps.Keys(modules))
+	var components []cdx.Component
+	for _, ref := range refs {
+		components = append(components, modules[ref])
 	}
-	slices.SortFunc(components, func(a, b component) int { return strings.Compare(a.Ref, b.Ref) })
-	slices.Sort(refs)
+	bom := cdx.NewBOM()
 	// A random number would make every build different.
-	id := sha256.Sum256([]byte(self + p.String() + strings.Join(refs, " ")))
-	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
-	return json.MarshalIndent(map[string]any{
-		"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
-		"serialNumber": fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16]),
-		"metadata": map[string]any{
-			"timestamp": r.time.Format("2006-01-02T15:04:05Z"),
-			"component": component{"application", self, "trl", r.version, self},
-		},
-		"components":   components,
-		"dependencies": []map[string]any{{"ref": self, "dependsOn": refs}},
-	}, "", "  ")
+	bom.SerialNumber = uuid.NewSHA1(uuid.NameSpaceURL, []byte(self.BOMRef+p.String()+strings.Join(refs, " "))).URN()
+	bom.Metadata = &cdx.Metadata{Timestamp: r.time.Format(time.RFC3339), Component: &self}
+	bom.Components = &components
+	bom.Dependencies = &[]cdx.Dependency{{Ref: self.BOMRef, Dependencies: &refs}}
+	var text bytes.Buffer
+	err := cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_5)
+	return text.Bytes(), err
+}
+
+func component(kind cdx.ComponentType, path, version string) cdx.Component {
+	purl := "pkg:golang/" + path + "@" + version
+	return cdx.Component{Type: kind, BOMRef: purl, Name: path, Version: version, PackageURL: purl}
 }
