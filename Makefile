@@ -3,7 +3,7 @@
 # The nearest tag; without one the commit; without git what internal/version says.
 VERSION   := $(patsubst v%,%,$(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null))
 COMMIT    := $(shell git describe --always --exclude '*' --dirty 2>/dev/null)
-VERSION   := $(or $(VERSION),$(shell sed -n 's/^var Version = "\(.*\)"/\1/p' internal/version/version.go)$(COMMIT:%=+%))
+VERSION   := $(or $(VERSION),$(shell sed -n 's/^var Version = "\(.*\)"/\1/p' internal/version/version.go)$(COMMIT:%=-dev+%))
 PREFIX    ?= /usr/local
 FUZZTIME  ?= 30s
 TESTFLAGS ?= -race -p 2 -timeout 20m
