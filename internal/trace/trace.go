@@ -62,15 +62,17 @@ type Config struct {
 // Goroutines: that of the SDK, which exports, and one that reads events. Close waits for them, but not
 // for a collector that does not answer.
 type Tracer struct {
-	cfg      Config
-	provider *sdk.TracerProvider
-	tracer   trace.Tracer
-	ctx      context.Context // ends the reading of events
-	stop     context.CancelFunc
-	reading  sync.WaitGroup
-	opened   chan struct{}   // has a value when a span waits for an event
-	exports  context.Context // ends exports
-	abort    context.CancelFunc
+	cfg     Config
+	batches sdk.SpanProcessor
+	tracer  trace.Tracer
+	ctx     context.Context // ends the reading of events
+	stop    context.CancelFunc
+	reading sync.WaitGroup
+	opened  chan struct{}   // has a value when a span waits for an event
+	exports context.Context // ends exports
+	abort   context.CancelFunc
+	// exporterEnded is closed after the last export.
+	exporterEnded chan struct{}
 
 	queued, exported, failed, dropped atomic.Int64
 	failing                           atomic.Bool // the last export failed, which was logged
@@ -111,7 +113,7 @@ func On(endpoint string) (on bool, why string) {
 
 // Open makes a Tracer. It does not connect to the collector.
 func Open(c Config) (*Tracer, error) {
-	t := &Tracer{cfg: c, opened: make(chan struct{}, 1), open: map[string][]openSpan{}, ended: recent.New[api.StreamEvent](maxEnded)}
+	t := &Tracer{cfg: c, opened: make(chan struct{}, 1), exporterEnded: make(chan struct{}), open: map[string][]openSpan{}, ended: recent.New[api.StreamEvent](maxEnded)}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.exports, t.abort = context.WithCancel(context.Background())
 	var options []otlptracehttp.Option
@@ -133,9 +135,9 @@ func Open(c Config) (*Tracer, error) {
 	if err != nil {
 		c.Logger.Warn("OTEL_RESOURCE_ATTRIBUTES cannot be read", "error", err)
 	}
-	batches := sdk.NewBatchSpanProcessor(countingExporter{exporter, t}, sdk.WithMaxQueueSize(maxQueued))
-	t.provider = sdk.NewTracerProvider(sdk.WithSpanProcessor(boundedProcessor{batches, t}), sdk.WithResource(about))
-	t.tracer = t.provider.Tracer("github.com/trl-dev/trl")
+	t.batches = sdk.NewBatchSpanProcessor(countingExporter{exporter, t}, sdk.WithMaxQueueSize(maxQueued))
+	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(boundedProcessor{t.batches, t}), sdk.WithResource(about))
+	t.tracer = provider.Tracer("github.com/trl-dev/trl")
 	return t, nil
 }
 
@@ -147,10 +149,11 @@ func (t *Tracer) Close() {
 	t.unfinished()
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(t.cfg.LastExport, lastExport))
 	defer cancel()
-	if err := t.provider.Shutdown(ctx); err != nil {
+	if err := t.batches.Shutdown(ctx); err != nil {
 		t.cfg.Logger.Warn("the last traces were not exported", "error", err)
 	}
 	t.abort()
+	<-t.exporterEnded
 }
 
 // boundedProcessor drops the spans that find the queue full.
@@ -173,6 +176,13 @@ func (p boundedProcessor) OnEnd(s sdk.ReadOnlySpan) {
 type countingExporter struct {
 	sdk.SpanExporter
 	t *Tracer
+}
+
+// Shutdown implements sdk.SpanExporter. The processor calls it after its last export, even if nobody
+// waits for that any more.
+func (e countingExporter) Shutdown(ctx context.Context) error {
+	defer close(e.t.exporterEnded)
+	return e.SpanExporter.Shutdown(ctx)
 }
 
 // ExportSpans implements sdk.SpanExporter.

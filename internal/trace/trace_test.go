@@ -237,6 +237,9 @@ func TestHangingCollector(t *testing.T) {
 		t.Errorf("%d spans wait, %d are dropped", queued, dropped)
 	}
 	w.tracer.Close()
+	if n := w.metric("trl_trace_queued_spans"); n != 0 {
+		t.Errorf("the exporter still has %d spans after Close", n)
+	}
 }
 
 func TestDeadCollector(t *testing.T) {
