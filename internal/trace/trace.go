@@ -178,8 +178,8 @@ type countingExporter struct {
 	t *Tracer
 }
 
-// Shutdown implements sdk.SpanExporter. The processor calls it after its last export, even if nobody
-// waits for that any more.
+// Shutdown implements sdk.SpanExporter. The processor calls it after its last export, even if Close
+// has stopped to wait for the collector by then.
 func (e countingExporter) Shutdown(ctx context.Context) error {
 	defer close(e.t.exporterEnded)
 	return e.SpanExporter.Shutdown(ctx)
