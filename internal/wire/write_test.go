@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -202,52 +203,66 @@ func TestWriterGivesUp(t *testing.T) {
 
 // TestWriterIsPatientWithTheSlow reads a little within each timeout, for longer than one timeout.
 func TestWriterIsPatientWithTheSlow(t *testing.T) {
-	a, b := socketPair(t)
-	var failed error
-	const timeout = 200 * time.Millisecond
-	w := wire.NewWriter(a, timeout, func(err error) { failed = err })
-	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-	if err := w.Send(sent); err != nil {
-		t.Fatal(err)
-	}
-	var got []byte
-	buf := make([]byte, len(sent)/8)
-	tick := time.NewTicker(timeout / 4)
-	defer tick.Stop()
-	for len(got) < len(sent) {
-		<-tick.C
-		n, err := b.Read(buf)
-		if err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := net.Pipe()
+		var failed error
+		const timeout = time.Minute
+		w := wire.NewWriter(a, timeout, func(err error) { failed = err; a.Close() })
+		sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+		if err := w.Send(sent); err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, buf[:n]...)
-	}
-	if err := w.WaitRoom(context.Background(), 0); err != nil || failed != nil || !bytes.Equal(got, sent) {
-		t.Errorf("%v, %v, %d of %d bytes", err, failed, len(got), len(sent))
-	}
-	w.Close()
-	a.Close()
-	w.Wait()
+		var got []byte
+		buf := make([]byte, len(sent)/200)
+		for len(got) < len(sent) {
+			time.Sleep(timeout / 4)
+			n, err := b.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, buf[:n]...)
+		}
+		if err := w.WaitRoom(t.Context(), 0); err != nil || failed != nil || !bytes.Equal(got, sent) {
+			t.Errorf("%v, %v, %d of %d bytes", err, failed, len(got), len(sent))
+		}
+		w.Close()
+		a.Close()
+		w.Wait()
+	})
+}
+
+// deadlines is a connection that tells which deadlines are set for its writes.
+type deadlines struct {
+	*net.UnixConn
+	set chan time.Time
+}
+
+// SetWriteDeadline implements net.Conn.
+func (d deadlines) SetWriteDeadline(t time.Time) error {
+	err := d.UnixConn.SetWriteDeadline(t)
+	d.set <- t
+	return err
 }
 
 // TestWriterForgetsTheTimeout: the deadline that was set for a slow peer does not fail a later
 // write.
 func TestWriterForgetsTheTimeout(t *testing.T) {
 	a, b := socketPair(t)
-	const timeout = 50 * time.Millisecond
-	w := wire.NewWriter(a, timeout, func(err error) { t.Errorf("fail: %s", err) })
+	set := make(chan time.Time, 100)
+	w := wire.NewWriter(deadlines{a, set}, time.Hour, func(err error) { t.Errorf("fail: %s", err) })
 	if err := w.Send(make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)
+	}
+	if (<-set).IsZero() {
+		t.Error("a slow peer has no deadline")
 	}
 	received := make(chan int64)
 	go func() {
 		n, _ := io.Copy(io.Discard, b)
 		received <- n
 	}()
-	if err := w.WaitRoom(context.Background(), 0); err != nil {
-		t.Fatal(err)
+	for !(<-set).IsZero() { // that of the last write is removed
 	}
-	<-time.After(2 * timeout)
 	if err := w.Send([]byte("x")); err != nil {
 		t.Error(err)
 	}
