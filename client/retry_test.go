@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -207,31 +208,27 @@ func TestDaemonThatDoesNotServe(t *testing.T) {
 // TestManyDaemons: a call outlives a row of daemons that each work on it for a while. Together they
 // take longer than the client looks for a daemon.
 func TestManyDaemons(t *testing.T) {
-	for name, end := range map[string]func(d *daemon, id string){
-		"that announce their end": func(d *daemon, id string) {
-			d.say(`{"id":%q,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"the daemon is shutting down","details":{"reason":"stopping"}}}`, id)
-			d.Close()
-		},
-		"that vanish": func(d *daemon, _ string) { d.Close() },
+	for name, end := range map[string]error{
+		"that announce their end": api.ErrDaemonEnding,
+		"that vanish":             client.Lost(api.Errorf(api.CodeRuntimeUnavailable, "gone")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, d, ln := dial(t)
-			c.ReconnectFor = 400 * time.Millisecond
-			done := make(chan error, 1)
-			go func() {
-				_, err := c.ExecRun(timeout(t), api.ExecParams{SessionID: "s", Command: "x"})
-				done <- err
-			}()
-			for range 8 {
-				id := d.request().ID
-				time.Sleep(100 * time.Millisecond) // the command runs
-				end(d, id)
-				d = accept(t, ln)
-			}
-			d.say(`{"id":%q,"ok":true,"data":{"exec_id":"x-1"}}`, d.request().ID)
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				daemons := 0
+				c := client.Over(func() error {
+					time.Sleep(client.DefaultReconnectFor / 4) // the command runs
+					if daemons++; daemons <= 8 {
+						return end
+					}
+					return nil
+				})
+				if _, err := c.ExecRun(t.Context(), api.ExecParams{SessionID: "s", Command: "x"}); err != nil {
+					t.Error(err)
+				}
+				if daemons != 9 {
+					t.Errorf("%d daemons got the call", daemons)
+				}
+			})
 		})
 	}
 }
