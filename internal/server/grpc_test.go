@@ -383,7 +383,8 @@ func TestGRPCManyConnections(t *testing.T) {
 // TestGRPCNeverReads: the server disconnects a client that reads nothing, frees its resources, and
 // delays no other client for it.
 func TestGRPCNeverReads(t *testing.T) {
-	d := openDoor(t, server.Config{WriteTimeout: 200 * time.Millisecond}, server.GRPCConfig{})
+	const limit = 4 * time.Second // the client that does read must not be held up for so long
+	d := openDoor(t, server.Config{WriteTimeout: limit}, server.GRPCConfig{})
 	cc := d.dial()
 	p := d.call(cc)
 	p.say(`{"id":1,"method":"exec.stream","params":{"session_id":"s","command":"count 1000000"}}`)
@@ -400,7 +401,7 @@ func TestGRPCNeverReads(t *testing.T) {
 	}
 	for {
 		if _, err := p.Recv(); err != nil {
-			if s := status.Convert(err); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "the peer read nothing for 200ms") {
+			if s := status.Convert(err); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "the peer read nothing for "+limit.String()) {
 				t.Errorf("%v", err)
 			}
 			break

@@ -43,8 +43,6 @@ func head(line string, headers ...string) string {
 // TestHTTPSmuggling sends requests whose end two readers could see in different
 // places. Each is refused, the connection closed, and what hides behind is not run.
 func TestHTTPSmuggling(t *testing.T) {
-	const soon = 100 * time.Millisecond // for those that wait for more
-	w := startWeb(t, server.Config{}, server.HTTPConfig{HeaderTimeout: soon, BodyTimeout: soon, IdleTimeout: soon})
 	body := command("echo outer")
 	hidden := head("POST /v1/exec.run", fmt.Sprintf("Content-Length: %d", len(command("echo hidden")))) + command("echo hidden")
 	chunk := func(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
@@ -82,25 +80,26 @@ func TestHTTPSmuggling(t *testing.T) {
 		"very many small headers": head("POST /v1/exec.run", strings.Split(strings.Repeat("A: b\n", 20<<10)+"X: y", "\n")...) + hidden,
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := w.service.calls.Load()
-			conn := w.dial()
-			go func() { _, _ = io.WriteString(conn, request) }()
-			r := bufio.NewReader(conn)
-			resp, err := http.ReadResponse(r, nil)
-			if err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				if resp.StatusCode < 400 {
-					t.Errorf("%d", resp.StatusCode)
+			inBubble(t, func(svc *service, conn net.Conn) { // where those that wait for more do not take long
+				go func() { _, _ = io.WriteString(conn, request) }()
+				r := bufio.NewReader(conn)
+				resp, err := http.ReadResponse(r, nil)
+				if err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					if resp.StatusCode < 400 {
+						t.Errorf("%d", resp.StatusCode)
+					}
+					if again, err := http.ReadResponse(r, nil); err == nil && again.StatusCode == 200 {
+						t.Errorf("what hides behind is answered: %d", again.StatusCode)
+					}
 				}
-				if again, err := http.ReadResponse(r, nil); err == nil && again.StatusCode == 200 {
-					t.Errorf("what hides behind is answered: %d", again.StatusCode)
+				if n := svc.calls.Load(); n != 0 {
+					t.Errorf("%d commands were run", n)
 				}
-			}
-			if n := w.service.calls.Load() - before; n != 0 {
-				t.Errorf("%d commands were run", n)
-			}
+			})
 		})
 	}
+	w := startWeb(t, server.Config{}, server.HTTPConfig{})
 	// Both a length and chunks: the chunks count (RFC 9112, 6.3), once, and the connection ends.
 	before := w.service.calls.Load()
 	answer := w.rawBytes(head("POST /v1/exec.run", "Content-Length: 3", "Transfer-Encoding: chunked") + chunk(body) + "0\r\n\r\n" + hidden)
@@ -163,24 +162,19 @@ func TestHTTPSlowClients(t *testing.T) {
 // TestHTTPSlowBody: a body that comes slowly but comes is waited for, longer than the limit
 // for each of its pieces.
 func TestHTTPSlowBody(t *testing.T) {
-	t.Parallel()
-	const limit = 2 * time.Second
-	w := startWeb(t, server.Config{}, server.HTTPConfig{BodyTimeout: limit})
-	body := command("echo x")
-	r, in := io.Pipe()
-	go func() {
-		defer in.Close()
-		pause := (limit + limit/4) / time.Duration(len(body))
-		for _, c := range body {
-			_, _ = in.Write([]byte{byte(c)})
-			time.Sleep(pause) // the client is slow
+	inBubble(t, func(_ *service, conn net.Conn) {
+		body := command("echo x")
+		fmt.Fprint(conn, head("POST /v1/exec.run", fmt.Sprintf("Content-Length: %d", len(body))))
+		for _, c := range []byte(body) {
+			time.Sleep(server.DefaultBodyTimeout / 4) // the client is slow
+			if _, err := conn.Write([]byte{c}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}()
-	req := w.request("POST", "/v1/exec.run", "x")
-	req.Body, req.ContentLength = r, int64(len(body))
-	if resp := w.send(req); resp.StatusCode != 200 {
-		t.Errorf("%d", resp.StatusCode)
-	}
+		if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || resp.StatusCode != 200 {
+			t.Errorf("%+v, %v", resp, err)
+		}
+	})
 }
 
 // TestHTTPSlowAnswer: once the request is there, the answer may take longer than any limit.

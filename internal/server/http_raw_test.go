@@ -1,11 +1,13 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -200,20 +202,25 @@ func TestHTTPRawIsExact(t *testing.T) {
 // TestHTTPSlowButSteady: a client may take all the time it wants, as long as it takes
 // something.
 func TestHTTPSlowButSteady(t *testing.T) {
-	w := startWeb(t, server.Config{WriteTimeout: 500 * time.Millisecond}, server.HTTPConfig{})
-	w.service.oldExec("x-1", strings.Repeat("x", 32<<20)).exit()
-	resp := w.send(w.request("GET", "/v1/exec/x-1/stdout", ""))
-	n, buf := 0, make([]byte, 1<<20)
-	for {
-		m, err := io.ReadFull(resp.Body, buf)
-		if n += m; err != nil {
-			break
+	inBubble(t, func(svc *service, conn net.Conn) {
+		svc.oldExec("x-1", strings.Repeat("x", 32<<20)).exit()
+		fmt.Fprint(conn, head("GET /v1/exec/x-1/stdout"))
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond) // 32 times: three times what the client has for one piece
-	}
-	if n != 32<<20 {
-		t.Errorf("cut off after %d bytes", n)
-	}
+		n, buf := 0, make([]byte, 1<<20)
+		for {
+			m, err := io.ReadFull(resp.Body, buf)
+			if n += m; err != nil {
+				break
+			}
+			time.Sleep(server.DefaultWriteTimeout / 10) // 32 times: three times what the client has for one piece
+		}
+		if n != 32<<20 {
+			t.Errorf("cut off after %d bytes", n)
+		}
+	})
 }
 
 // TestHTTPRawThatVanishes: what cannot be kept as promised must not look complete.
