@@ -203,7 +203,7 @@ func TestDialogueRaw(t *testing.T) {
 }
 
 func TestDialoguePatience(t *testing.T) {
-	p := connect(t, 700*time.Millisecond)
+	p := connect(t, 8*time.Second) // in which the agent must begin
 	gates := t.TempDir()
 	agent := []string{trltest.FakeAgent(t), "-gates", gates}
 	m := p.does("dialogue_start", map[string]any{"program": agent, "prompt": "say begun; hang"},

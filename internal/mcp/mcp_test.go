@@ -242,7 +242,7 @@ func TestQueued(t *testing.T) {
 		t.Errorf("%v", s)
 	}
 	p.does("cancel", map[string]any{"exec_id": first}, `stopped .*`)
-	p.does("wait", map[string]any{"exec_id": m[2]}, `second\n\[exit code 0 .*`)
+	serve(t, 0, p.service).does("wait", map[string]any{"exec_id": m[2]}, `second\n\[exit code 0 .*`)
 }
 
 // structured calls a tool and returns its fields.
@@ -349,9 +349,9 @@ func TestLongOutput(t *testing.T) {
 }
 
 func TestStillRunning(t *testing.T) {
-	p := connect(t, 300*time.Millisecond)
+	p := connect(t, 5*time.Second) // in which the command must begin
 	m := p.does("run", map[string]any{"command": "echo begun; read x < /dev/zero & sleep 77; echo done"}, `begun\n\[still running after .*; continue with wait \{"exec_id": "(x-[^"]+)"\}, or stop it with cancel\]`)
-	p.does("wait", map[string]any{"exec_id": m[1]}, `\[still running .*`)
+	p.does("wait", map[string]any{"exec_id": m[1], "timeout_s": 0.1}, `\[still running .*`)
 	p.does("cancel", map[string]any{"exec_id": m[1]}, `stopped x-.*, with \d process(?:es)?`)
 	p.does("wait", map[string]any{"exec_id": m[1]}, `(?:\[stderr\]\nTerminated\n)?\[cancelled after .*`)
 	p.does("run", map[string]any{"command": "echo free"}, `free\n.*`)

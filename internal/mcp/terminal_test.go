@@ -52,14 +52,15 @@ func TestTerminalScrollback(t *testing.T) {
 // TestTerminalPatience: a tool also returns a screen that never rests, or that never matches.
 func TestTerminalPatience(t *testing.T) {
 	p := connect(t, 700*time.Millisecond)
+	patient := serve(t, 0, p.service)
 	p.does("terminal_start", map[string]any{"command": "while :; do i=$((i+1)); echo $i; done", "session": "clock"}, `.*`)
-	p.does("terminal_screen", map[string]any{"match": `^\d{3}`, "timeout_s": 60}, `.*; matched: \d{3}\S*]`)
+	patient.does("terminal_screen", map[string]any{"session": "clock", "match": `^\d{3}`}, `.*; matched: \d{3}\S*]`)
 	p.does("terminal_screen", map[string]any{"match": "never"}, `.*; nothing matched in \S+: look again with terminal_screen\]`)
 	p.does("terminal_screen", map[string]any{"session": "clock", "timeout_s": 0.1, "idle_s": 1}, `.*; still changing after \S+\]`)
 	p.does("destroy", map[string]any{"session": "clock"}, `ended s-.*`)
 	p.does("terminal_screen", nil, `.*; the program has ended.*`)
 	p.does("terminal_start", map[string]any{"session": "mine"}, `.*`)
-	p.does("terminal_type", map[string]any{"text": "echo rea''dy\n", "match": "^ready", "timeout_s": 60}, `.*; matched: ready\]`)
+	patient.does("terminal_type", map[string]any{"session": "mine", "text": "echo rea''dy\n", "match": "^ready"}, `.*; matched: ready\]`)
 	p.does("terminal_type", map[string]any{"text": "sleep 77\n", "timeout_s": 0.6}, `.*; busy: it does not wait for input; look again with terminal_screen\]`)
 	p.does("terminal_start", map[string]any{"command": "cat"}, `.*`)
 	p.closed()
