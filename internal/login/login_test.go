@@ -6,20 +6,34 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/trl-dev/trl/internal/login"
 )
 
-// clock is a time that the test moves.
-type clock struct{ now time.Time }
+// clock is a time that the test moves. The timers of a store look at it, too.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time // guarded by mu
+}
 
-func (c *clock) Now() time.Time { return c.now }
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
 
 func open(t *testing.T) (*login.Store, *clock, login.Config) {
 	t.Helper()
-	c := &clock{time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)}
+	c := &clock{now: time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)}
 	config := login.Config{Path: filepath.Join(t.TempDir(), "web.json"), Now: c.Now, Vouches: func(d string) bool { return d == "good" }}
 	s, err := login.Open(config)
 	if err != nil {
@@ -58,7 +72,7 @@ func TestCodeIsValidOnce(t *testing.T) {
 func TestCodeExpires(t *testing.T) {
 	s, c, _ := open(t)
 	code, expires := s.Mint("full", time.Minute)
-	c.now = expires
+	c.add(expires.Sub(c.Now()))
 	if _, err := s.Redeem(code, someone); !errors.Is(err, login.ErrCode) {
 		t.Error(err)
 	}
@@ -101,7 +115,7 @@ func TestWrongCodesAreLimited(t *testing.T) {
 	if _, err := s.Redeem("wrong", login.Browser{Address: "127.0.0.2"}); !errors.Is(err, login.ErrCode) {
 		t.Error("another address:", err)
 	}
-	c.now = c.now.Add(time.Minute)
+	c.add(time.Minute)
 	if _, err := s.Redeem(code, someone); err != nil {
 		t.Error("a minute later:", err)
 	}
@@ -169,7 +183,7 @@ func TestLoginEnds(t *testing.T) {
 	}{
 		{"revoked", func(s *login.Store, _ *clock, id string) { _, _ = s.Revoke(id) }},
 		{"all revoked", func(s *login.Store, _ *clock, _ string) { _, _ = s.Revoke("") }},
-		{"idle", func(_ *login.Store, c *clock, _ string) { c.now = c.now.Add(login.Idle) }},
+		{"idle", func(_ *login.Store, c *clock, _ string) { c.add(login.Idle) }},
 	} {
 		s, now, _ := open(t)
 		g := grant(t, s)
@@ -187,12 +201,12 @@ func TestLifetime(t *testing.T) {
 	s, c, _ := open(t)
 	g := grant(t, s)
 	for range 29 {
-		c.now = c.now.Add(24 * time.Hour)
+		c.add(24 * time.Hour)
 		if _, err := s.Check(g.Cookie, g.Key); err != nil {
-			t.Fatal(c.now, err)
+			t.Fatal(c.Now(), err)
 		}
 	}
-	c.now = c.now.Add(24 * time.Hour)
+	c.add(24 * time.Hour)
 	if _, err := s.Check(g.Cookie, g.Key); !errors.Is(err, login.ErrOver) {
 		t.Error("after 30 days:", err)
 	}
@@ -222,7 +236,7 @@ func TestLoginsAreBounded(t *testing.T) {
 	s, c, _ := open(t)
 	first := grant(t, s)
 	for range login.MaxLogins {
-		c.now = c.now.Add(time.Second)
+		c.add(time.Second)
 		grant(t, s)
 	}
 	if n := len(s.List()); n != login.MaxLogins {
@@ -250,7 +264,7 @@ func TestTicket(t *testing.T) {
 		t.Error("valid twice")
 	}
 	late := s.Ticket(g.ID, "/", "x")
-	c.now = c.now.Add(30 * time.Second)
+	c.add(30 * time.Second)
 	if _, _, _, err := s.Download(late, g.Cookie); err == nil {
 		t.Error("valid too long")
 	}

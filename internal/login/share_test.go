@@ -72,7 +72,7 @@ func TestShareHasViewers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.now = c.now.Add(time.Hour)
+	c.add(time.Hour)
 	if _, err := s.Check(g.Cookie, g.Key); !errors.Is(err, login.ErrOver) || g.Context.Err() == nil || len(s.Shares()) != 0 {
 		t.Errorf("an expired share: %v, %v", err, s.Shares())
 	}
