@@ -55,7 +55,7 @@ type Chaos struct {
 // NewProxy starts a proxy that forwards to target, a host and a port, until the test ends.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	p := &Proxy{t: t, address: "127.0.0.1:0", target: target, pairs: map[*pair]bool{}, faults: map[Fault]int{}}
+	p := &Proxy{t: t, address: reservePort(t), target: target, pairs: map[*pair]bool{}, faults: map[Fault]int{}}
 	p.Listen()
 	t.Cleanup(func() {
 		p.Refuse()
