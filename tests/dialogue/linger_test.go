@@ -12,12 +12,12 @@ import (
 func TestLinger(t *testing.T) {
 	w := start(t)
 	p := fake()
-	p.LingerS = seconds(1)
+	p.LingerS = seconds(5) // in which the first client must come
 	left := func(d api.DialogueInfo) {
 		t.Helper()
 		f := w.follow(d.DialogueID, 0)
 		f.state(api.DialogueIdle)
-		w.says(d.DialogueID, "silence 2s; say hello") // longer than it would live alone
+		w.says(d.DialogueID, "silence 6s; say hello") // longer than it would live alone
 		f.close()
 		testkit.Eventually(t, "it ends", func() bool { return w.info(d.DialogueID).State == api.DialogueEnded })
 		if end := w.ended(d, "closed"); end.Text != "no client followed it (linger_s)" {
@@ -42,12 +42,12 @@ func TestLinger(t *testing.T) {
 func TestLifetime(t *testing.T) {
 	w := start(t)
 	p := fake()
-	p.LifetimeS = seconds(1)
+	p.LifetimeS = seconds(5) // in which the agent must start and get its message
 	over := func(d api.DialogueInfo) {
 		t.Helper()
 		w.says(d.DialogueID, "silence 60s; say hello")
 		testkit.Eventually(t, "it ends", func() bool { return w.info(d.DialogueID).State == api.DialogueEnded })
-		if end := w.ended(d, "session_destroyed"); end.Text != "lived for 1s (lifetime_s)" {
+		if end := w.ended(d, "session_destroyed"); end.Text != "lived for 5s (lifetime_s)" {
 			t.Errorf("%+v", end)
 		}
 	}

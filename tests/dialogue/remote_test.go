@@ -192,7 +192,7 @@ func TestRemoteOwnership(t *testing.T) {
 
 // TestRemoteCreateIsAtomic: when it cannot be, nothing is left on either side.
 func TestRemoteCreateIsAtomic(t *testing.T) {
-	a := startAway(t, "--dialogue-start-timeout-s", "1")
+	a := startAway(t, "--dialogue-start-timeout-s", "4") // in which the other daemon must answer
 	for _, c := range []struct {
 		name   string
 		params api.DialogueCreateParams
