@@ -91,7 +91,7 @@ func TestStdioAnswersFirst(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v", err)
 	}
-	for _, want := range []string{`{"id":5,"ok":true`, `"stdout":"one\n"`, `"data":"three\n"`, `"type":"exit"`, `"exit_code":3`} {
+	for _, want := range []string{`{"id":5,"ok":true`, `"stdout":"one\n"`, `three\n"`, `"type":"exit"`, `"exit_code":3`} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %s in\n%s", want, out)
 		}
