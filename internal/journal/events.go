@@ -17,8 +17,14 @@ const (
 
 // applyLocked updates the published state with an event.
 func (j *Journal) applyLocked(ev *api.StreamEvent) {
-	if ev.Type == api.EventSessionProgress || ev.Network != nil {
+	if ev.Type == api.EventSessionProgress {
 		return // the session may never come to be
+	}
+	if ev.Network != nil {
+		n := j.network[ev.SessionID]
+		*decisions(&n, ev.Type) += ev.Network.Count
+		j.network[ev.SessionID] = n
+		return
 	}
 	if ev.DialogueID != "" {
 		j.applyDialogueLocked(ev)
@@ -27,6 +33,7 @@ func (j *Journal) applyLocked(ev *api.StreamEvent) {
 	p := j.sessions[ev.SessionID]
 	if ev.Type == api.EventSessionTerminated {
 		delete(j.sessions, ev.SessionID)
+		delete(j.network, ev.SessionID)
 		return
 	}
 	if p == nil {
@@ -92,6 +99,7 @@ func (j *Journal) PublishSession(info api.SessionInfo) {
 	switch {
 	case info.State == api.SessionTerminated:
 		if p == nil {
+			delete(j.network, info.SessionID)
 			return
 		}
 		at := time.Now()
@@ -152,8 +160,17 @@ func (j *Journal) PublishProgress(info api.SessionInfo, createID string, p api.P
 	j.publishLocked(api.StreamEvent{Type: api.EventSessionProgress, At: &at, SessionID: info.SessionID, Name: info.Name, CreateID: createID, Progress: &p})
 }
 
-// PublishNetwork publishes a decision of the session's proxy. It may come before the creation of the
-// session is published, because a program connects as soon as it runs.
+// decisions returns the count of the decisions that the events of a type report.
+func decisions(n *api.NetworkCounts, kind string) *int64 {
+	if kind == api.EventNetworkAllowed {
+		return &n.Allowed
+	}
+	return &n.Refused
+}
+
+// PublishNetwork publishes a decision of the session's proxy, if it is new, and before it how many
+// decisions the runner has dropped. It may come before the creation of the session is published,
+// because a program connects as soon as it runs.
 func (j *Journal) PublishNetwork(info api.SessionInfo, e link.NetworkEvent) {
 	j.lockDecoded()
 	defer j.mu.Unlock()
@@ -162,7 +179,20 @@ func (j *Journal) PublishNetwork(info api.SessionInfo, e link.NetworkEvent) {
 	if e.Allowed {
 		kind = api.EventNetworkAllowed
 	}
-	j.publishLocked(api.StreamEvent{Type: kind, At: &at, SessionID: info.SessionID, Name: info.Name, Network: &e.NetworkDecision})
+	publish := func(d api.NetworkDecision) {
+		j.publishLocked(api.StreamEvent{Type: kind, At: &at, SessionID: info.SessionID, Name: info.Name, Network: &d})
+	}
+	if e.Total > 0 {
+		n := j.network[info.SessionID]
+		dropped := e.Total - e.Count - *decisions(&n, kind)
+		switch {
+		case dropped < 0:
+			return // an earlier connection brought it
+		case dropped > 0:
+			publish(api.NetworkDecision{Reason: "too many decisions while the daemon was not connected", Count: dropped})
+		}
+	}
+	publish(e.NetworkDecision)
 }
 
 // PublishReachability publishes whether a session can be reached, if that changed.

@@ -36,6 +36,7 @@ type line struct {
 type beginning struct {
 	Seq       int64                        `json:"seq"` // the last of them
 	Sessions  map[string]*published        `json:"sessions"`
+	Network   map[string]api.NetworkCounts `json:"network,omitempty"`
 	Dialogues map[string]PublishedDialogue `json:"dialogues,omitempty"`
 }
 
@@ -125,6 +126,8 @@ func (j *Journal) applyLine(l *line) bool {
 				j.sessions[id] = k
 			}
 		}
+		j.network = map[string]api.NetworkCounts{}
+		maps.Copy(j.network, b.Network)
 		j.dialogues = map[string]PublishedDialogue{}
 		for id, d := range b.Dialogues {
 			if id != "" {
@@ -152,7 +155,7 @@ func (j *Journal) applyLine(l *line) bool {
 // snapshotLocked returns the beginning of a new file. Open needs no lock for it, because no other
 // goroutine has the journal yet.
 func (j *Journal) snapshotLocked() *beginning {
-	b := &beginning{Seq: j.last, Sessions: make(map[string]*published, len(j.sessions)), Dialogues: maps.Clone(j.dialogues)}
+	b := &beginning{Seq: j.last, Sessions: make(map[string]*published, len(j.sessions)), Network: maps.Clone(j.network), Dialogues: maps.Clone(j.dialogues)}
 	for id, k := range j.sessions {
 		b.Sessions[id] = k.clone()
 	}

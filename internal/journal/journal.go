@@ -63,6 +63,9 @@ type Journal struct {
 	events   []api.StreamEvent     // guarded by mu; their numbers have no gap
 	last     int64                 // guarded by mu; the number of the last event, 0 for none
 	sessions map[string]*published // guarded by mu; live sessions as they were published, by id
+	// network counts the decisions of the proxies of sessions that were published, by id of the session:
+	// of those that live or are being created. Guarded by mu.
+	network map[string]api.NetworkCounts
 	// dialogues has the dialogues as they were published and are not removed, by id. Guarded by mu.
 	dialogues map[string]PublishedDialogue
 	changed   chan struct{} // guarded by mu; closed by the next event; nil while no call waits
@@ -77,7 +80,7 @@ type execEvent struct {
 
 // New returns a journal in memory only.
 func New(log *slog.Logger) *Journal {
-	return &Journal{log: log, maxFile: maxFileSize, sessions: map[string]*published{}, dialogues: map[string]PublishedDialogue{}, counts: newCounts()}
+	return &Journal{log: log, maxFile: maxFileSize, sessions: map[string]*published{}, network: map[string]api.NetworkCounts{}, dialogues: map[string]PublishedDialogue{}, counts: newCounts()}
 }
 
 // Last returns the number of the last event, 0 if there was none.

@@ -67,13 +67,18 @@ type ExecEvent struct {
 }
 
 // EventNetwork is the event that reports decisions of the session's proxy. It carries a
-// NetworkEvent.
+// NetworkEvent. A runner keeps its last events and sends them again on each connection, because it
+// does not know which of them an earlier daemon got.
 const EventNetwork = "network"
 
 // NetworkEvent is a decision of the session's proxy, or several equal ones.
 type NetworkEvent struct {
 	Allowed bool      `json:"allowed"`
 	At      time.Time `json:"at"`
+	// Total counts the allowed or the refused decisions of the session, up to those of this event. The
+	// daemon recognises by it events that it has, and events that the runner has dropped. It is 0 from
+	// an older runner.
+	Total int64 `json:"total,omitempty"`
 	api.NetworkDecision
 }
 

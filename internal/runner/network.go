@@ -15,10 +15,10 @@ import (
 // The bounds of the events of the network, so that a program that tries many destinations cannot
 // push all other events out of the journal.
 const (
-	decisionWindow   = time.Second // equal decisions within this window become one event
-	maxWindow        = time.Minute // the window grows up to this while a program tries one destination after another
-	decisionsAtOnce  = 10          // events of different decisions in a window; further decisions are counted together
-	decisionsWaiting = 100         // events that are kept until a daemon connects
+	decisionWindow  = time.Second // equal decisions within this window become one event
+	maxWindow       = time.Minute // the window grows up to this while a program tries one destination after another
+	decisionsAtOnce = 10          // events of different decisions in a window; further decisions are counted together
+	decisionsKept   = 100         // events that are kept for the next connection
 )
 
 // doorsKept is how many listeners stay open for processes that are left running in a network after the
@@ -35,7 +35,10 @@ type network struct {
 	counts api.NetworkCounts         // guarded by mu
 	window map[link.NetworkEvent]int // guarded by mu; decisions since the window began, and how many of each are not reported yet
 	length time.Duration             // guarded by mu; how long the window lasts
-	unsent []link.NetworkEvent       // guarded by mu; events that wait for a daemon
+	totals api.NetworkCounts         // guarded by mu; decisions for which there were events
+	recent []link.NetworkEvent       // guarded by mu; the last events, oldest first
+	conn   *link.Conn                // guarded by mu; the last connection that got events
+	unsent int                       // guarded by mu; how many of the last events conn has not got
 	doors  []*os.File                // guarded by mu; listeners of networks whose first process has ended, oldest first
 }
 
@@ -97,13 +100,21 @@ func (r *Runner) closeWindow(n *network) {
 }
 
 func (n *network) addLocked(e link.NetworkEvent, count int64) {
-	e.At, e.Count = time.Now(), count
-	if len(n.unsent) < decisionsWaiting {
-		n.unsent = append(n.unsent, e)
+	total := &n.totals.Refused
+	if e.Allowed {
+		total = &n.totals.Allowed
+	}
+	*total += count
+	e.At, e.Count, e.Total = time.Now(), count, *total
+	n.unsent++
+	// The elements are never moved, because reportNetwork reads them without the lock.
+	if n.recent = append(n.recent, e); len(n.recent) > decisionsKept {
+		n.recent = n.recent[1:]
 	}
 }
 
-// reportNetwork sends the decisions to the daemon. Without a daemon they wait for the next one.
+// reportNetwork sends the decisions to the daemon: those that it has not got yet, or all that are kept
+// if the connection is new.
 func (r *Runner) reportNetwork(n *network) {
 	if n == nil {
 		return
@@ -117,8 +128,11 @@ func (r *Runner) reportNetwork(n *network) {
 		return
 	}
 	n.mu.Lock()
-	list := n.unsent
-	n.unsent = nil
+	list := n.recent
+	if n.conn == conn {
+		list = list[max(0, len(list)-n.unsent):]
+	}
+	n.conn, n.unsent = conn, 0
 	n.mu.Unlock()
 	for _, e := range list {
 		conn.NotifyLater(link.EventNetwork, e)

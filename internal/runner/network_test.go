@@ -1,8 +1,14 @@
 package runner
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,21 +35,21 @@ func TestDecisionEvents(t *testing.T) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		var allowed, refused int64
-		for _, e := range n.unsent {
+		for _, e := range n.recent {
 			if e.Allowed {
 				allowed += e.Count
 			} else {
 				refused += e.Count
 			}
 		}
-		if allowed != 1000 || refused != 500 || len(n.unsent) != 12 || n.counts.Allowed != 1000 || n.counts.Refused != 500 {
-			t.Errorf("%d allowed, %d refused in %d events, %+v", allowed, refused, len(n.unsent), n.counts)
+		if allowed != 1000 || refused != 500 || len(n.recent) != 12 || n.counts.Allowed != 1000 || n.counts.Refused != 500 {
+			t.Errorf("%d allowed, %d refused in %d events, %+v", allowed, refused, len(n.recent), n.counts)
 		}
-		if first := n.unsent[0]; first.Count != 1 || first.Host != "a.example" || first.Rule != "a.example:443" {
+		if first := n.recent[0]; first.Count != 1 || first.Host != "a.example" || first.Rule != "a.example:443" {
 			t.Errorf("%+v", first)
 		}
-		if !slices.ContainsFunc(n.unsent, func(e link.NetworkEvent) bool { return e.Host == "" && e.Count == 491 }) {
-			t.Errorf("%+v", n.unsent)
+		if !slices.ContainsFunc(n.recent, func(e link.NetworkEvent) bool { return e.Host == "" && e.Count == 491 }) {
+			t.Errorf("%+v", n.recent)
 		}
 	})
 }
@@ -61,14 +67,111 @@ func TestDecisionsOfAnHour(t *testing.T) {
 			r.decided(n, egress.Decision{Host: "x" + strconv.Itoa(i) + ".example", Port: 80, Reason: "no rule allows it"})
 			time.Sleep(500 * time.Millisecond)
 			n.mu.Lock()
-			events += len(n.unsent)
-			n.unsent = nil
+			events += n.unsent
+			n.unsent = 0
 			n.mu.Unlock()
 		}
 		if events > 1000 {
 			t.Errorf("%d events in an hour", events)
 		}
 		time.Sleep(2 * maxWindow)
+	})
+}
+
+// heard keeps the events of the network that a daemon gets on one connection.
+type heard struct {
+	conn *link.Conn
+	done chan struct{} // closed when nothing more is read
+
+	mu   sync.Mutex
+	list []link.NetworkEvent // guarded by mu
+}
+
+func (*heard) Handle(context.Context, *link.Incoming) error { return nil }
+
+func (h *heard) Event(_ string, header json.RawMessage, _ []byte) {
+	var e link.NetworkEvent
+	_ = json.Unmarshal(header, &e)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.list = append(h.list, e)
+}
+
+// ports returns the ports and totals of the events.
+func (h *heard) ports() string {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []string
+	for _, e := range h.list {
+		list = append(list, fmt.Sprintf("%d:%d", e.Port, e.Total))
+	}
+	return strings.Join(list, " ")
+}
+
+// TestDecisionsOnEachConnection: a runner cannot know which events arrived before a connection broke, so
+// the next one gets the last events again, with the same totals, and events that were made between.
+func TestDecisionsOnEachConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Runner{created: true, loneTimer: time.NewTimer(time.Hour)}
+		n, err := r.newNetwork(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.network = n
+		number := int64(0)
+		connect := func() *heard {
+			number++
+			ours, theirs := net.Pipe()
+			r.serve(ours, number)
+			h := &heard{conn: link.NewConn(theirs), done: make(chan struct{})}
+			go func() {
+				defer close(h.done)
+				_ = h.conn.Serve(h)
+			}()
+			hello := link.Hello.With(&link.HelloParams{Protocol: link.Protocol}, nil, &link.HelloResult{})
+			for range 2 { // the second is a probe, and causes no repetition
+				if _, err := h.conn.Call(t.Context(), hello); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return h
+		}
+		leave := func(h *heard) {
+			h.conn.Close()
+			<-h.done
+			synctest.Wait()
+		}
+		decide := func(port int, allowed bool) {
+			r.decided(n, egress.Decision{Host: "a.example", Port: port, Allowed: allowed})
+			time.Sleep(2 * decisionWindow)
+		}
+		want := func(h *heard, want string) {
+			t.Helper()
+			if got := h.ports(); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		}
+		h := connect()
+		decide(1, true)
+		decide(2, false)
+		want(h, "1:1 2:1")
+		leave(h)
+		decide(3, true)
+		h = connect()
+		want(h, "1:1 2:1 3:2")
+		decide(4, true)
+		want(h, "1:1 2:1 3:2 4:3")
+		leave(h)
+		var last []string
+		for i := range decisionsKept {
+			decide(100+i, false)
+			last = append(last, fmt.Sprintf("%d:%d", 100+i, 2+i))
+		}
+		h = connect()
+		want(h, strings.Join(last, " "))
+		leave(h)
+		r.loneTimer.Stop()
 	})
 }
 

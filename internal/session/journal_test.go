@@ -16,6 +16,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/journal"
+	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
 )
@@ -114,6 +115,55 @@ func TestChangedSettingsArePublished(t *testing.T) {
 			t.Fatal("the name was taken")
 		}
 		want(t, published(w.Journal(), before))
+	})
+}
+
+// TestDecisionsWhileTheLinkIsBroken: what the network policy of a session decides while its link is broken,
+// or while no daemon runs, is published by the next connection, once.
+func TestDecisionsWhileTheLinkIsBroken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	synctest.Test(t, func(t *testing.T) {
+		rt := &sessiontest.Runtime{}
+		w := world{newRegistry(session.Config{Journal: open(t, path)}, rt), rt, t}
+		id := w.create(api.SessionCreateParams{}).SessionID
+		runner := rt.Runner(id)
+		total := int64(0)
+		decide := func(port int, dropped int64) {
+			total += dropped + 1
+			runner.Decide(link.NetworkEvent{At: time.Now(), Total: total, NetworkDecision: api.NetworkDecision{Host: "a.example", Port: port, Count: 1}})
+			synctest.Wait()
+		}
+		wantPorts := func(want string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			var got []string
+			events, _ := w.Journal().Read(0, 1<<20)
+			for _, ev := range events {
+				if ev.Network != nil {
+					got = append(got, fmt.Sprintf("%d*%d", ev.Network.Port, ev.Network.Count))
+				}
+			}
+			if text := strings.Join(got, " "); text != want {
+				t.Errorf("got %s, want %s", text, want)
+			}
+		}
+		decide(1, 0)
+		runner.Deny(true)
+		runner.Break()
+		synctest.Wait()
+		decide(2, 0)
+		runner.Deny(false)
+		wantPorts("1*1 2*1")
+		w.Leave()
+		decide(3, 5) // the runner has dropped five before it
+		w.Registry = newRegistry(session.Config{Journal: open(t, path)}, rt)
+		if err := w.Recover(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		wantPorts("1*1 2*1 0*5 3*1")
+		runner.Break()
+		wantPorts("1*1 2*1 0*5 3*1")
+		w.Close(nil)
 	})
 }
 

@@ -210,6 +210,17 @@ func (r *Runner) tellExec(x *Exec, state api.ExecState, outcome *api.ExecOutcome
 	}
 }
 
+// Decide sends decisions of the session's proxy, and sends them again on each later connection.
+func (r *Runner) Decide(e link.NetworkEvent) {
+	r.mu.Lock()
+	conn := r.conn
+	r.decisions = append(r.decisions, e)
+	r.mu.Unlock()
+	if conn != nil {
+		_ = conn.Notify(link.EventNetwork, e, nil)
+	}
+}
+
 // Say changes the runner's report and sends it.
 func (r *Runner) Say(change func(*api.SessionInfo)) {
 	r.mu.Lock()

@@ -177,9 +177,10 @@ type Runner struct {
 	miss    string           // the call whose next request is lost with the connection
 	frozen  chan struct{}    // closed by Thaw; nil while it is not frozen
 
-	recording []byte // of a place that does not share the directory of the daemon
-	exporting bool   // the daemon has not yet said that it has the export
-	fetched   bool   // the daemon has said that it has the recording
+	decisions []link.NetworkEvent // each connection gets them
+	recording []byte              // of a place that does not share the directory of the daemon
+	exporting bool                // the daemon has not yet said that it has the export
+	fetched   bool                // the daemon has said that it has the recording
 }
 
 // About is the session it was started for.
@@ -276,16 +277,23 @@ type served struct {
 
 // Handle is the runner's side of the link. The newest connection that has said hello is the daemon's.
 func (s served) Handle(ctx context.Context, in *link.Incoming) error {
-	if in.Name == link.Hello.Name && s.Refuse == nil {
-		s.mu.Lock()
-		older := s.Runner.conn
-		s.Runner.conn = s.conn
-		s.mu.Unlock()
-		if older != nil && older != s.conn {
-			_ = older.Close()
-		}
+	if in.Name != link.Hello.Name || s.Refuse != nil {
+		return s.Runner.Handle(ctx, in)
 	}
-	return s.Runner.Handle(ctx, in)
+	s.mu.Lock()
+	older, decisions := s.Runner.conn, slices.Clone(s.decisions)
+	s.Runner.conn = s.conn
+	s.mu.Unlock()
+	if older == s.conn {
+		decisions = nil
+	} else if older != nil {
+		_ = older.Close()
+	}
+	err := s.Runner.Handle(ctx, in)
+	for _, e := range decisions {
+		_ = s.conn.Notify(link.EventNetwork, e, nil)
+	}
+	return err
 }
 
 // Break breaks the connections while the runner lives.
