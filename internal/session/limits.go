@@ -107,6 +107,7 @@ func (s *Session) limitPlace(ctx context.Context, p *link.SetParams) (undo func(
 	})
 	if err != nil {
 		undo()
+		return func() {}, err
 	}
-	return undo, err
+	return undo, nil
 }

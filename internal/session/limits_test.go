@@ -3,10 +3,14 @@ package session_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
 	"github.com/trl-dev/trl/internal/testkit"
@@ -45,4 +49,91 @@ func TestLimitsOfAPlaceAreUndone(t *testing.T) {
 			t.Errorf("with an engine that cannot be reached: %s", got)
 		}
 	})
+}
+
+// TestLimitsWithUnknownOutcome: the answer to a change of limits is lost, or its caller does not wait for
+// it. When the runner is reached again, its limits and those of the place are the same: the new ones, or
+// the old ones if the runner refuses the change.
+func TestLimitsWithUnknownOutcome(t *testing.T) {
+	lose := func(how func(*sessiontest.Runner, string)) func(*sessiontest.Runner) {
+		return func(r *sessiontest.Runner) { r.Deny(true); how(r, link.Set.Name) }
+	}
+	admit := func(r *sessiontest.Runner) { r.Deny(false) }
+	refused := api.Errorf(api.CodeLimitUnavailable, "not so few")
+	for _, c := range []struct {
+		name       string
+		lose, back func(*sessiontest.Runner)
+		patience   time.Duration // of the caller
+		refused    error         // by the runner
+		next       string        // a name that the next caller sets at once
+	}{
+		{"the answer is lost", lose((*sessiontest.Runner).LoseAnswer), admit, time.Hour, nil, ""},
+		{"the request is lost", lose((*sessiontest.Runner).LoseRequest), admit, time.Hour, nil, ""},
+		{"the request is lost, and another follows", lose((*sessiontest.Runner).LoseRequest), admit, time.Hour, nil, "c"},
+		{"the refusal is lost", lose((*sessiontest.Runner).LoseAnswer), admit, time.Hour, refused, ""},
+		{"the runner is stopped", (*sessiontest.Runner).Freeze, (*sessiontest.Runner).Thaw, time.Hour, nil, ""},
+		{"the runner is stopped and refuses", (*sessiontest.Runner).Freeze, (*sessiontest.Runner).Thaw, time.Hour, refused, "c"},
+		{"the caller leaves first", lose((*sessiontest.Runner).LoseAnswer), admit, time.Second, nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			twoRuntimes(t, session.Config{}, func(t *testing.T, w world, far *sessiontest.Runtime) {
+				place := map[string]float64{}
+				far.SetLimit = func(_ context.Context, limit string, value float64) error {
+					place[limit] = value
+					return nil
+				}
+				var refused error
+				far.OnStart = func(r *sessiontest.Runner) error {
+					r.Limit = func(link.SetParams) error { return refused }
+					return nil
+				}
+				s := w.get(w.create(api.SessionCreateParams{Name: "a", Runtime: "docker:alpine"}).SessionID)
+				runner, name, pids := far.Runner(s.ID()), "b", int64(10)
+				wantName, wantPids := name, pids
+				if c.refused != nil {
+					wantName, wantPids = "a", 5
+				}
+				if _, err := w.Set(t.Context(), s, api.SessionSetParams{Limits: &api.Limits{Pids: new(int64(5))}}); err != nil {
+					t.Fatal(err)
+				}
+				before := w.Journal().Last()
+				refused = c.refused
+				// The place changes and then the link breaks, after the runner has reported the old limits.
+				far.SetLimit = func(_ context.Context, limit string, value float64) error {
+					if place[limit] = value; value == float64(pids) {
+						c.lose(runner)
+					}
+					return nil
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), c.patience)
+				defer cancel()
+				if _, err := w.Set(ctx, s, api.SessionSetParams{Name: &name, Limits: &api.Limits{Pids: &pids}}); err == nil {
+					t.Error("a runner that cannot be reached has answered")
+				}
+				c.back(runner)
+				if c.next != "" {
+					wantName = c.next
+					if _, err := w.Set(t.Context(), s, api.SessionSetParams{Name: &c.next}); err != nil {
+						t.Error(err)
+					}
+				}
+				time.Sleep(time.Minute)
+				d, err := s.Details(t.Context())
+				if err != nil || d.Limits == nil || d.Limits.Pids != wantPids || place[api.LimitPids] != float64(wantPids) {
+					t.Errorf("the runner has %+v, the place %v; want %d: %v", d.Limits, place, wantPids, err)
+				}
+				if d.Name != wantName || runner.Name() != wantName {
+					t.Errorf("the session has the name %q, its runner %q; want %q", d.Name, runner.Name(), wantName)
+				}
+				if _, err := w.Create(t.Context(), api.SessionCreateParams{Name: name}); (err == nil) != (wantName != name) {
+					t.Errorf("a second session %s: %v", name, err)
+				}
+				synctest.Wait()
+				updated := slices.ContainsFunc(published(w.Journal(), before), func(ev string) bool { return strings.HasSuffix(ev, "session.updated "+wantName) })
+				if updated != (wantName != "a") {
+					t.Errorf("session.updated was published: %v; %q", updated, published(w.Journal(), before))
+				}
+			})
+		})
+	}
 }

@@ -55,7 +55,7 @@ type Session struct {
 	settingMu sync.Mutex // held while the name, the tags or the limits are changed; taken before mu
 	// unsettled is a change of the settings that may or may not have reached the runner; nil for none.
 	// The session keeps both names until settle has made it. Guarded by mu.
-	unsettled *link.SetParams
+	unsettled *unsettledChange
 
 	mu          sync.Mutex          // taken after the registry's mu by a goroutine that needs both
 	state       api.SessionState    // guarded by mu; only toLocked writes it

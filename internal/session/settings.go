@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,8 +15,9 @@ import (
 // Set changes the name, the tags, the timeouts or the limits of a session. The runner has
 // them too, and a later daemon learns them from it. The new name is reserved before the runner
 // is called, and the old one is released when it has answered, so no two sessions ever have the
-// same name. If the runner's answer is lost, settle makes the change of name, tags and timeouts once
-// more. If the daemon is killed before it has published the change, the next daemon publishes it.
+// same name. If the runner's answer is lost, settle makes the change once more, and no other change
+// happens before that. If the daemon is killed before it has published the change, the next daemon
+// publishes it.
 func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) (api.SessionInfo, error) {
 	required, err := r.limitChange(&p)
 	if err != nil {
@@ -25,6 +25,9 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 	}
 	s.settingMu.Lock()
 	defer s.settingMu.Unlock()
+	if err := r.settleLocked(ctx, s); IsUnreachable(err) || ctx.Err() != nil && err != nil {
+		return api.SessionInfo{}, err
+	}
 	before := s.Info().Name
 	rename := p.Name != nil && *p.Name != before
 	if rename {
@@ -36,19 +39,21 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 	set := link.SetParams{Name: p.Name, Tags: p.Tags, Timeouts: timeouts, Limits: p.Limits, Required: required}
 	var answer link.SetResult
 	undo, err := s.limitPlace(ctx, &set)
-	if err == nil {
+	if err != nil {
+		set.Limits = nil // the place has its old limits, and so has the runner
+	} else {
 		_, err = s.call(ctx, link.Set.With(&set, nil, &answer))
-		if err != nil || len(answer.Enforced) < len(set.Enforced) {
-			undo()
-		}
+	}
+	switch {
+	case err != nil && (IsUnreachable(err) || ctx.Err() != nil):
+		r.settleLaterLocked(s, &unsettledChange{set, undo})
+	case err != nil || len(answer.Enforced) < len(set.Enforced):
+		undo()
 	}
 	if err == nil && (timeouts.LifetimeS != nil && answer.LifetimeS == nil || timeouts.IdleTimeoutS != nil && answer.IdleTimeoutS == nil) {
 		err = api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner is of an older version and cannot change the timeouts; create a new session", s.Label())
 	}
 	if err != nil {
-		if IsUnreachable(err) || ctx.Err() != nil {
-			r.settleLater(s, link.SetParams{Name: p.Name, Tags: p.Tags, Timeouts: timeouts})
-		}
 		if rename && !s.isUnsettled() {
 			r.freeName(*p.Name, s.id)
 		}
@@ -80,20 +85,20 @@ func (r *Registry) applySettingsLocked(s *Session, answer link.SetResult) {
 	r.keepName(answer.Name, s.id)
 }
 
-// settleLater starts settle, unless the session has ended. Changes that settle has not made yet are
-// joined; of two of the same setting, the later one counts.
-func (r *Registry) settleLater(s *Session, change link.SetParams) {
+// unsettledChange is a change of the settings that may or may not have reached the runner.
+type unsettledChange struct {
+	link.SetParams
+	undo func() // see limitPlace
+}
+
+// settleLaterLocked starts settle, unless the session has ended. It needs settingMu.
+func (r *Registry) settleLaterLocked(s *Session, change *unsettledChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending.step.isFinal() {
 		return
 	}
-	earlier := s.unsettled
-	if s.unsettled = &change; earlier != nil {
-		change.Name, change.Tags = cmp.Or(change.Name, earlier.Name), cmp.Or(change.Tags, earlier.Tags)
-		change.LifetimeS, change.IdleTimeoutS = cmp.Or(change.LifetimeS, earlier.LifetimeS), cmp.Or(change.IdleTimeoutS, earlier.IdleTimeoutS)
-		return
-	}
+	s.unsettled = change
 	// watch is one of the tasks and still runs, so the count does not start from zero.
 	r.tasks.Go(func() { r.settle(s) })
 }
@@ -109,28 +114,43 @@ func (s *Session) isUnsettled() bool {
 // To ask for the settings would not be enough: the runner may still have the first request before it,
 // and carry it out after the question.
 func (r *Registry) settle(s *Session) {
-	for s.awaitReach(s.ctx, forever) == nil && !r.settleNow(s) {
+	for settled := false; !settled && s.awaitReach(s.ctx, forever) == nil; {
+		s.settingMu.Lock()
+		settled = !IsUnreachable(r.settleLocked(s.ctx, s))
+		s.settingMu.Unlock()
 	}
 }
 
-// settleNow makes one attempt to settle. It reports whether no further one is needed.
-func (r *Registry) settleNow(s *Session) bool {
-	s.settingMu.Lock()
-	defer s.settingMu.Unlock()
+// settleLocked makes one attempt to settle, if it is not known which settings the runner has. It needs
+// settingMu.
+func (r *Registry) settleLocked(ctx context.Context, s *Session) error {
 	s.mu.Lock()
 	change := s.unsettled
 	s.mu.Unlock()
 	if change == nil {
-		return true
+		return nil
 	}
 	var answer link.SetResult
-	if _, err := s.call(s.ctx, link.Set.With(change, nil, &answer)); err != nil {
-		return !IsUnreachable(err)
+	_, err := s.call(ctx, link.Set.With(&change.SetParams, nil, &answer))
+	if change.Limits != nil && err != nil && !IsUnreachable(err) && ctx.Err() == nil && !happened(s.done) {
+		// The runner refuses the limits, and with them the whole change. It reports the settings that it has.
+		change.undo()
+		change = &unsettledChange{}
+		s.mu.Lock()
+		s.unsettled = change
+		s.mu.Unlock()
+		_, err = s.call(ctx, link.Set.With(&change.SetParams, nil, &answer))
 	}
-	_, _ = s.Details(s.ctx) // it has the limits, which the answer does not
+	if err != nil {
+		return err
+	}
+	if len(answer.Enforced) < len(change.Enforced) {
+		change.undo()
+	}
+	_, _ = s.Details(ctx) // it has the limits, which the answer does not
 	r.applySettingsLocked(s, answer)
 	s.publishMissedSettingsLocked()
-	return true
+	return nil
 }
 
 // noteSettings publishes the settings that the runner has reported on a new connection, if they are

@@ -151,6 +151,14 @@ func (r *Runner) set(params json.RawMessage) (any, []byte, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var enforced []api.EnforcedLimit
+	if p.Limits != nil && r.Limit != nil {
+		if err := r.Limit(p); err != nil {
+			return nil, nil, err
+		}
+		enforced = p.Enforced
+		r.limits = p.Limits.Report(api.LimitReport{Enforced: enforced})
+	}
 	if p.Name != nil {
 		r.info.Name = *p.Name
 	}
@@ -163,7 +171,7 @@ func (r *Runner) set(params json.RawMessage) (any, []byte, error) {
 	if p.IdleTimeoutS != nil {
 		r.created.Params.IdleTimeoutS = p.IdleTimeoutS
 	}
-	return r.reportLocked(), nil, nil
+	return link.SetResult{SessionInfo: r.reportLocked(), Enforced: enforced}, nil, nil
 }
 
 func (r *Runner) create(params json.RawMessage) (any, []byte, error) {

@@ -32,7 +32,7 @@ type Runtime struct {
 	// none.
 	RecordDir string
 	// SetLimit changes a limit of memory or processes, which places of the runtime then enforce; nil
-	// if they enforce none. Their runners do not know that limits of a place can change.
+	// if they enforce none.
 	SetLimit func(ctx context.Context, limit string, value float64) error
 
 	mu      sync.Mutex
@@ -138,6 +138,8 @@ type Runner struct {
 	Refuse error
 	// Stubborn makes it answer no destroy that is not forced.
 	Stubborn bool
+	// Limit accepts a change of limits, or refuses it; nil for an older runner, which ignores it.
+	Limit func(link.SetParams) error
 	// Left are processes that outlive it when it crashes.
 	Left []api.KilledProcess
 	// Starting does what takes time before it has started.
@@ -165,6 +167,7 @@ type Runner struct {
 	conns   map[*link.Conn]bool // all that are open
 	created *link.CreateParams
 	info    api.SessionInfo
+	limits  *api.SessionLimits
 	execs   map[string]*Exec
 	order   []*Exec
 	screen  screen
@@ -458,7 +461,7 @@ func (r *Runner) detailsLocked() link.SessionDetails {
 func (r *Runner) details() api.SessionDetails {
 	return api.SessionDetails{
 		SessionInfo: r.info, EnvKeys: keys(r.created.Params.Env), Ephemeral: r.created.Params.Ephemeral, LingerS: r.created.Params.LingerS,
-		ShellPID: 2, RunnerPID: 1, Enforcement: "memory",
+		ShellPID: 2, RunnerPID: 1, Enforcement: "memory", Limits: r.limits,
 	}
 }
 
