@@ -115,8 +115,8 @@ func TestWhatCannotBeStarted(t *testing.T) {
 // TestRulesOfSessions: what holds for sessions holds for these: limits, the end by time,
 // by destroy, by the connection, and by the exec.
 func TestRulesOfSessions(t *testing.T) {
-	w := start(t, trltest.Args("--max-sessions", "2", "--idle-timeout-s", "0.3", "--lifetime-s", "2", "--kill-grace-s", "0.2"))
-	old := w.terminal("old", "sh", "-c", "trap '' TERM HUP; while :; do sleep 1; done")
+	w := start(t, trltest.Args("--max-sessions", "2", "--idle-timeout-s", "0.3", "--kill-grace-s", "0.2"))
+	w.terminal("one", "cat")
 	w.program(api.SessionCreateParams{Name: "other"}, "cat")
 	_, err := w.SessionCreate(w.ctx, api.SessionCreateParams{Kind: api.KindTerminal})
 	testkit.WantError(t, err, api.CodeMaxSessionsReached, "2 sessions are live")
@@ -137,6 +137,9 @@ func TestRulesOfSessions(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 
+	w.daemon.Stop(t)
+	w = start(t, trltest.Args("--lifetime-s", "2", "--kill-grace-s", "0.2"))
+	old := w.terminal("old", "sh", "-c", "trap '' TERM HUP; while :; do sleep 1; done")
 	d := w.ended(old.SessionID)
 	if d.Cause != "lived for 2s (lifetime_s)" || d.Signal != "SIGKILL" {
 		t.Errorf("%+v", d)
