@@ -125,6 +125,7 @@ var ErrRunning = server.ErrRunning
 func Run(ctx context.Context, c config.Config, o Options) error {
 	d := &daemon{config: c, o: o, recent: logring.New(), replace: make(chan replacement, 1), ends: make(chan ending, 1), chosen: map[string]string{}}
 	d.quiet.then = d.memory.giveBackWaste
+	defer d.quiet.stop()
 	d.log = slog.New(d.recent.Handler(o.Logger.Handler()))
 	d.executable, _ = os.Executable()
 	d.manager = os.Getenv(notifyVariable)

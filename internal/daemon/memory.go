@@ -21,6 +21,16 @@ type quiet struct {
 	then  func()
 	calls atomic.Int64
 	armed atomic.Bool // a timer runs
+
+	mu      sync.Mutex // held while then runs
+	stopped bool       // guarded by mu
+}
+
+// stop ends the calls of then, and waits for the one that runs.
+func (q *quiet) stop() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stopped = true
 }
 
 // note notes that a call was answered.
@@ -38,6 +48,11 @@ func (q *quiet) arm() {
 // wait calls then after quietAfter, unless there were more calls than these.
 func (q *quiet) wait(calls int64) {
 	time.AfterFunc(quietAfter, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.stopped {
+			return
+		}
 		if n := q.calls.Load(); n != calls {
 			q.wait(n)
 			return

@@ -43,3 +43,26 @@ func TestQuiet(t *testing.T) {
 		is(4)
 	})
 }
+
+// TestQuietStops: stop waits for memory that is being returned, and none is returned later.
+func TestQuietStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q quiet
+		var returned atomic.Bool
+		returning, goOn := make(chan struct{}), make(chan struct{})
+		q.then = func() {
+			close(returning)
+			<-goOn
+			returned.Store(true)
+		}
+		q.note()
+		<-returning
+		go close(goOn)
+		q.stop()
+		if !returned.Load() {
+			t.Error("stop did not wait")
+		}
+		q.note()
+		time.Sleep(time.Hour) // returning would be closed twice
+	})
+}
