@@ -140,7 +140,7 @@ func (r *Runner) endProcesses(first syscall.Signal, grace time.Duration, force <
 	}
 	r.removeGroups()
 	if r.network != nil {
-		r.network.proxy.Close()
+		r.closeNetwork(r.network)
 	}
 	r.mu.Lock()
 	_ = r.toLocked(api.SessionTerminated, r.cause)

@@ -99,6 +99,12 @@ func (r *Runner) closeWindow(n *network) {
 	r.reportNetwork(n)
 }
 
+// closeNetwork ends the proxy and reports its last decisions, whose window is not over.
+func (r *Runner) closeNetwork(n *network) {
+	n.proxy.Close()
+	r.closeWindow(n)
+}
+
 func (n *network) addLocked(e link.NetworkEvent, count int64) {
 	total := &n.totals.Refused
 	if e.Allowed {

@@ -13,8 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/egress"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/output"
 )
 
 // A flood of decisions makes few events, which count all of them.
@@ -99,7 +101,6 @@ func (h *heard) Event(_ string, header json.RawMessage, _ []byte) {
 
 // ports returns the ports and totals of the events.
 func (h *heard) ports() string {
-	synctest.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var list []string
@@ -110,10 +111,12 @@ func (h *heard) ports() string {
 }
 
 // TestDecisionsOnEachConnection: a runner cannot know which events arrived before a connection broke, so
-// the next one gets the last events again, with the same totals, and events that were made between.
+// the next one gets the last events again, with the same totals, and events that were made between. They
+// arrive before the first answer about the session, which may have ended.
 func TestDecisionsOnEachConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &Runner{created: true, loneTimer: time.NewTimer(time.Hour)}
+		r := &Runner{created: true, state: api.SessionTerminated, store: output.NewStore(output.StoreConfig{}), loneTimer: time.NewTimer(time.Hour)}
+		r.calls = r.routes()
 		n, err := r.newNetwork(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -130,8 +133,9 @@ func TestDecisionsOnEachConnection(t *testing.T) {
 				_ = h.conn.Serve(h)
 			}()
 			hello := link.Hello.With(&link.HelloParams{Protocol: link.Protocol}, nil, &link.HelloResult{})
-			for range 2 { // the second is a probe, and causes no repetition
-				if _, err := h.conn.Call(t.Context(), hello); err != nil {
+			info := link.Info.With(&struct{}{}, nil, &link.SessionDetails{})
+			for _, call := range []link.Outgoing{hello, info, hello, info} { // the last two cause no repetition
+				if _, err := h.conn.Call(t.Context(), call); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -170,6 +174,12 @@ func TestDecisionsOnEachConnection(t *testing.T) {
 		}
 		h = connect()
 		want(h, strings.Join(last, " "))
+		for range 3 {
+			r.decided(n, egress.Decision{Host: "a.example", Port: 5})
+		}
+		r.closeNetwork(n) // with the last two, which were only counted
+		synctest.Wait()
+		want(h, strings.Join(append(last, "5:102", "5:104"), " "))
 		leave(h)
 		r.loneTimer.Stop()
 	})

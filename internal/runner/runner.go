@@ -291,6 +291,9 @@ func (r *Runner) sessionTimeoutLocked() float64 {
 
 // info is session.info.
 func (r *Runner) info(context.Context, *struct{}) (*link.SessionDetails, error) {
+	// The first question of a new daemon. If the answer says that the session has ended, the daemon may
+	// want nothing more, so the decisions come first.
+	r.reportNetwork(r.createdNetwork())
 	return r.details(), nil
 }
 

@@ -252,6 +252,5 @@ func (p *peer) hello(_ context.Context, q *link.Request[*link.HelloParams, *link
 	if old != nil {
 		old.conn.Close()
 	}
-	r.reportNetwork(r.createdNetwork())
 	return nil
 }
