@@ -52,27 +52,38 @@ func (a execAnswer) text() string {
 	return b.String()
 }
 
-// unenforced has the limits that the place of a new session cannot enforce.
+// unenforced has the limits and the aspects of isolation that the place of a new session cannot
+// enforce.
 type unenforced struct {
-	NotEnforced []api.UnenforcedLimit `json:"not_enforced,omitempty"`
+	NotEnforced []api.UnenforcedLimit  `json:"not_enforced,omitempty" jsonschema:"limits"`
+	NotIsolated []api.UnenforcedAspect `json:"isolation_not_enforced,omitempty"`
 }
 
-// lines returns one line for each limit.
+// lines returns one line for each of them.
 func (u unenforced) lines() string {
 	var b strings.Builder
 	for _, l := range u.NotEnforced {
 		fmt.Fprintf(&b, "[limit %s is not enforced: %s]\n", l.Limit, l.Reason)
 	}
+	for _, a := range u.NotIsolated {
+		fmt.Fprintf(&b, "[isolation of %s is not enforced: %s]\n", a.Aspect, a.Reason)
+	}
 	return b.String()
 }
 
-// unenforcedIn returns the limits of a new session that its place cannot enforce.
-func (c *conn) unenforcedIn(ctx context.Context, session string) unenforced {
+// unenforcedIn returns what the place of a new session cannot enforce.
+func (c *conn) unenforcedIn(ctx context.Context, session string) (u unenforced) {
 	info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: session})
-	if err != nil || info.Limits == nil {
-		return unenforced{}
+	if err != nil {
+		return u
 	}
-	return unenforced{info.Limits.NotEnforced}
+	if info.Limits != nil {
+		u.NotEnforced = info.Limits.NotEnforced
+	}
+	if info.Isolation != nil {
+		u.NotIsolated = info.Isolation.NotEnforced
+	}
+	return u
 }
 
 // outcome copies the outcome of a command that has ended.

@@ -560,26 +560,36 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestUnenforcedLimits: an answer about a new session names the limits that are not in force there.
-func TestUnenforcedLimits(t *testing.T) {
+// TestUnenforced: an answer about a new session names the limits and the isolation that are not in
+// force there.
+func TestUnenforced(t *testing.T) {
 	p := serve(t, 0, lacking{trltest.Start(t).Client(t)})
-	const line = `\[limit pids is not enforced: there is no cgroup\]`
+	const line = `\[limit pids is not enforced: there is no cgroup\]\n\[isolation of signals is not enforced: the kernel is old\]`
 	p.does("run", map[string]any{"command": "true"}, line+`\n\[exit code 0 .*`)
 	p.does("run", map[string]any{"command": "true"}, `\[exit code 0 .*`) // the session is no longer new
 	p.does("run", map[string]any{"command": "true", "session": "other"}, `\[new session .*\]\n`+line+`\n\[exit code 0 .*`)
 	p.does("start", map[string]any{"command": "true"}, line+`\nstarted .*`)
 	p.does("terminal_start", map[string]any{"command": "sh"}, line+`\n.*`)
-	got, _ := p.structured("start", map[string]any{"command": "true"})["not_enforced"].([]any)
-	if len(got) != 1 || got[0].(map[string]any)["limit"] != api.LimitPids {
-		t.Errorf("%v", got)
+	for _, tool := range []string{"start", "terminal_start"} {
+		answer := p.structured(tool, map[string]any{"command": "true"})
+		limits, _ := answer["not_enforced"].([]any)
+		if len(limits) != 1 || limits[0].(map[string]any)["limit"] != api.LimitPids {
+			t.Errorf("%s: limits %v", tool, limits)
+		}
+		aspects, _ := answer["isolation_not_enforced"].([]any)
+		if len(aspects) != 1 || aspects[0].(map[string]any)["aspect"] != api.AspectSignals {
+			t.Errorf("%s: isolation %v", tool, aspects)
+		}
 	}
 }
 
-// lacking is a daemon in whose sessions the limit of processes is not in force.
+// lacking is a daemon in whose sessions the limit of processes and the isolation of signals are not
+// in force.
 type lacking struct{ api.Service }
 
 func (l lacking) SessionInfo(ctx context.Context, p api.SessionInfoParams) (api.SessionDetails, error) {
 	info, err := l.Service.SessionInfo(ctx, p)
 	info.Limits = &api.SessionLimits{LimitReport: api.LimitReport{NotEnforced: []api.UnenforcedLimit{{Limit: api.LimitPids, Reason: "there is no cgroup"}}}}
+	info.Isolation = &api.SessionIsolation{IsolationReport: api.IsolationReport{NotEnforced: []api.UnenforcedAspect{{Aspect: api.AspectSignals, Reason: "the kernel is old"}}}}
 	return info, err
 }
