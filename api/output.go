@@ -195,9 +195,11 @@ const (
 	UntilWaitingForInput = "waiting_for_input"
 )
 
-// ReasonTerminated is the reason of a WaitEvent for a command whose session ended before
-// the command's outcome could be read.
-const ReasonTerminated = "terminated"
+// The reasons of a WaitEvent that are no conditions.
+const (
+	ReasonTerminated = "terminated" // the session ended before the command's outcome could be read
+	ReasonNoCommand  = "no_command" // the session has run no command, so there is nothing to wait for
+)
 
 // ExecWaitParams waits for conditions of one or more commands.
 type ExecWaitParams struct {
@@ -310,7 +312,8 @@ type WaitEvent struct {
 	ExecID    string `json:"exec_id"`
 	SessionID string `json:"session_id"` // session of the command
 	// Reason is exit, output_match, idle_s or waiting_for_input; idle_ms if the caller asked
-	// with idle_ms; terminated if the session ended and the outcome of the command is unknown.
+	// with idle_ms; terminated if the session ended and the outcome of the command is unknown;
+	// no_command if the session has run no command, so there is nothing to wait for.
 	Reason string `json:"reason"`
 	// Outcome is set if the command has ended. A command that could not start has an Error
 	// instead.

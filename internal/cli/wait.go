@@ -29,19 +29,20 @@ func (a *app) waitCommand() *cobra.Command {
 trl ps), or by their sessions, which select the command that runs there or ran there last.
 
 Without flags, trl waits for the exit. With several flags it waits for the first condition
-that is met; an exited command meets every condition. Of several commands it waits for the
-first, or with --all for every one.
+that is met; an exited command meets every condition. A session that has run no command has
+nothing to wait for. Of several commands it waits for the first, or with --all for every one.
 
 For a terminal, trl waits for the screen: --text for a line that matches, --idle until
 nothing changes, --cursor for a position of the cursor. --match looks at the raw output of
 the program.
 
 Prints one line for each: id, reason (exit, output_match, text, idle_s, cursor,
-waiting_for_input or terminated) and the exit code, the matching line or the process that
-waits for input, separated by tabs.
+waiting_for_input, terminated or no_command) and the exit code, the matching line or the
+process that waits for input, separated by tabs.
 
 Exit status: the status of the command if it has exited (of several, the first that is not
-0); 0 if another condition was met; 124 if none was met within --timeout.`,
+0); 0 if another condition was met, or there is nothing to wait for; 124 if none was met
+within --timeout.`,
 		Example: `  trl wait x-3f9a1c02de-7
   trl wait --all build test lint --timeout 10m
   trl wait web --match 'listening on :[0-9]+' --timeout 30
@@ -162,6 +163,8 @@ func happenedCell(e api.WaitEvent) ui.Cell {
 		return ui.Painted(ui.Message(e.Error), ui.Red)
 	case e.Outcome != nil:
 		return ui.Painted("0", ui.Green)
+	case e.Reason == api.ReasonNoCommand:
+		return ui.Text("the session has run no command")
 	}
 	return ui.Text("")
 }

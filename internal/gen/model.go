@@ -132,7 +132,9 @@ func readContract(dir string) (*contract, error) {
 		{"EventFilter", "The events that event.subscribe can select.", slices.Concat(api.EventKinds, api.EventTypes)},
 		{"StreamName", "A stream of output.", []string{api.EventStdout, api.EventStderr}},
 		{"WaitUntil", "A condition of exec.wait.", src.values(isUntil)},
-		{"WaitReason", "Why exec.wait ended for a command.", src.values(func(k constant) bool { return isUntil(k) || k.name == "ReasonTerminated" })},
+		{"WaitReason", "Why exec.wait ended for a command.", src.values(func(k constant) bool {
+			return isUntil(k) || k.name == "ReasonTerminated" || k.name == "ReasonNoCommand"
+		})},
 		{"SessionWaitReason", "Why session.wait ended.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Wait") })},
 		{"ScreenFormat", "The format of the screen that session.screen returns.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Format") })},
 	}

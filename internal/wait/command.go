@@ -48,10 +48,10 @@ func (c *command) findExec(ctx context.Context) error {
 }
 
 // look checks the conditions once, and sets event if one is met. A session without commands has
-// nothing to wait for, which counts as an exit.
+// nothing to wait for, which ends the wait at once.
 func (c *command) look(ctx context.Context) error {
 	if c.id == "" {
-		c.event, c.at = c.newEvent(api.UntilExit, 0), time.Now()
+		c.event, c.at = c.newEvent(api.ReasonNoCommand, 0), time.Now()
 		if c.session.Info().State == api.SessionTerminated {
 			c.event.Reason = api.ReasonTerminated
 		}

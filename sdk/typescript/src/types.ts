@@ -181,7 +181,8 @@ export type WaitReason =
   | "idle_s"
   | "idle_ms"
   | "waiting_for_input"
-  | "terminated";
+  | "terminated"
+  | "no_command";
 
 /** Why session.wait ended. */
 export type SessionWaitReason =
@@ -2989,7 +2990,8 @@ export interface WaitEvent {
   session_id: string;
   /**
    * exit, output_match, idle_s or waiting_for_input; idle_ms if the caller asked with idle_ms;
-   * terminated if the session ended and the outcome of the command is unknown.
+   * terminated if the session ended and the outcome of the command is unknown; no_command if the
+   * session has run no command, so there is nothing to wait for.
    */
   reason: WaitReason;
   /** Set if the command has ended. A command that could not start has an error instead. */

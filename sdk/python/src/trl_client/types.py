@@ -213,6 +213,7 @@ WaitReason = Literal[
     "idle_ms",
     "waiting_for_input",
     "terminated",
+    "no_command",
 ]
 """Why exec.wait ended for a command."""
 
@@ -5032,7 +5033,8 @@ class WaitEvent:
 
     reason: WaitReason | str = ""
     """exit, output_match, idle_s or waiting_for_input; idle_ms if the caller asked with idle_ms;
-    terminated if the session ended and the outcome of the command is unknown.
+    terminated if the session ended and the outcome of the command is unknown; no_command if the
+    session has run no command, so there is nothing to wait for.
     """
 
     outcome: ExecOutcome | None = None
