@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import pickle
+import re
 import socket
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -13,7 +14,7 @@ from typing import Any, get_type_hints
 import pytest
 
 import trl_client as trl
-from conftest import ROOT
+from conftest import ROOT, Daemon
 from trl_client import _request, _talk, types
 from trl_client._resume import STARTING, STOPPING
 
@@ -35,6 +36,41 @@ def test_stdin_open() -> None:
     for given in ({"stdin_open": True}, {"stdin": trl.OPEN}):  # the second is deprecated
         params = dict(_request.exec_start("s", "cat", given).params)  # type: ignore[arg-type]
         assert params.pop("run_id") and params == {"session_id": "s", "command": "cat", "stdin_open": True}
+
+
+@pytest.mark.parametrize("command, error", [
+    (5, "command: must be a str or a list of str, not int"),
+    (None, "command: must be a str or a list of str, not NoneType"),
+    (b"ls", "command: must be a str or a list of str, not bytes"),
+    (["ls", Path("/")], "command[1]: must be a str, not " + type(Path("/")).__name__),
+])
+def test_a_command_of_another_type_is_refused_by_its_name(shared: Daemon, command: Any, error: str) -> None:
+    with trl.connect(shared.socket) as t, t.session() as s:
+        for run in (t.run, s.run, s.start, s.stream):
+            with pytest.raises(TypeError, match="^" + re.escape(error) + "$"):
+                run(command)
+
+    async def same() -> None:
+        async with trl.aio.connect(shared.socket) as t, t.session() as s:
+            for run in (t.run, s.run, s.start):
+                with pytest.raises(TypeError, match="^" + re.escape(error) + "$"):
+                    await run(command)
+
+    asyncio.run(same())
+
+
+@pytest.mark.parametrize("command", [5, "cat", b"cat"])  # the letters of a text are no words
+def test_a_program_is_a_list(command: Any) -> None:
+    error = f"command: must be a list of str, not {type(command).__name__}"
+    with pytest.raises(TypeError, match=f"^{error}$"):
+        _request.program_create(command, {})
+
+
+def test_stdin_of_another_type_is_refused_by_its_name() -> None:
+    with pytest.raises(TypeError, match="^stdin: must be a str or bytes, not int$"):
+        _request.exec_run("s", "cat", {"stdin": 5})  # type: ignore[typeddict-item]
+    with pytest.raises(TypeError, match="^data: must be a str or bytes, not int$"):
+        _request.exec_input("x", 5, False, None)  # type: ignore[arg-type]
 
 
 def test_none_is_not_sent() -> None:

@@ -47,5 +47,6 @@ export type TextOrBytes = string | Uint8Array;
 /** A pair of wire fields that carries data exactly. `plain` says whether this text may be sent unencoded. */
 export function dataFields(name: string, data: TextOrBytes, plain: (text: string) => boolean = () => true): Record<string, string> {
   if (typeof data === "string" && plain(data)) return { [name]: data };
+  if (typeof data !== "string" && !ArrayBuffer.isView(data)) throw new TypeError(`${name}: must be a string or a Uint8Array`);
   return { [name + "_base64"]: encodeBase64(typeof data === "string" ? encodeText(data) : data) };
 }

@@ -131,9 +131,14 @@ export class Session extends AnySession {
   #params(command: string | readonly string[], { stdin, stdinOpen, ...options }: StartOptions): WireRequest["params"] {
     const input = stdinOpen ? { stdin_open: true } : stdin === undefined ? {} : dataFields("stdin", stdin, (text) => text !== "open");
     if (stdinOpen && stdin !== undefined) throw new TypeError("stdin: cannot be combined with stdinOpen");
+    if (typeof command !== "string" && !isWords(command)) throw new TypeError("command: must be a string or a list of strings");
     const what = typeof command === "string" ? { command } : { argv: command };
     return { session_id: this.id, ...what, ...(toWire(options) as object), ...input };
   }
+}
+
+function isWords(value: unknown): boolean {
+  return Array.isArray(value) && value.every((word) => typeof word === "string");
 }
 
 /** One command: running, or ended and still kept. */

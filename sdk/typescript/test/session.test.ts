@@ -44,6 +44,20 @@ test("a list is a program beside the shell", async (t) => {
   assert.equal((await bare.run(["echo", "$HOME"])).stdout, "$HOME\n");
 });
 
+test("a command of another type is refused by its name", async (t) => {
+  const trl = await (await Daemon.start(t)).connect(t);
+  const s = await trl.session();
+  const error = { name: "TypeError", message: "command: must be a string or a list of strings" };
+  for (const wrong of [5, undefined, ["ls", 5]] as never[]) {
+    await assert.rejects(trl.run(wrong), error);
+    await assert.rejects(s.run(wrong), error);
+    await assert.rejects(s.start(wrong), error);
+    assert.throws(() => s.stream(wrong), error);
+  }
+  const stdin = { name: "TypeError", message: "stdin: must be a string or a Uint8Array" };
+  await assert.rejects(s.run("cat", { stdin: 5 as never }), stdin);
+});
+
 test("a session gets another name and other tags", async (t) => {
   const trl = await (await Daemon.start(t)).connect(t);
   const s = await trl.session({ name: "old", tags: ["a"] });

@@ -67,7 +67,7 @@ def terminal_create(options: TerminalOptions) -> Request[types.SessionInfo]:
 
 def program_create(command: Sequence[str], options: ProgramOptions) -> Request[types.SessionInfo]:
     """session.create of a program."""
-    params = {"kind": "program", "command": list(command), **given(ProgramOptions, options)}
+    params = {"kind": "program", "command": _words(command, "a list of str"), **given(ProgramOptions, options)}
     return Request("session.create", params, types.SessionInfo.from_dict)
 
 
@@ -246,8 +246,19 @@ def _command(session_id: str, command: str | Sequence[str], kind: type, options:
         params["stdin_open"] = True
     elif stdin is not None:
         params.update(_text_or_bytes("stdin", stdin))
-    what = {"command": command} if isinstance(command, str) else {"argv": list(command)}
+    what = {"command": command} if isinstance(command, str) else {"argv": _words(command, "a str or a list of str")}
     return {"session_id": session_id, **what, **params}
+
+
+def _words(command: Sequence[str], wanted: str) -> list[str]:
+    """Return a program and its arguments; TypeError if they are no words, such as the letters of a text."""
+    if isinstance(command, (str, bytes)) or not isinstance(command, Iterable):
+        raise TypeError(f"command: must be {wanted}, not {type(command).__name__}")
+    words = list(command)
+    for i, word in enumerate(words):
+        if not isinstance(word, str):
+            raise TypeError(f"command[{i}]: must be a str, not {type(word).__name__}")
+    return words
 
 
 def _once(params: dict[str, Any]) -> dict[str, Any]:
@@ -264,4 +275,7 @@ def _text_or_bytes(name: str, value: str | bytes) -> dict[str, str]:
         except UnicodeEncodeError:  # the result of os.fsdecode for bytes that are not text
             pass
     data = value.encode(errors="surrogateescape") if isinstance(value, str) else value
-    return {f"{name}_base64": binascii.b2a_base64(data, newline=False).decode()}
+    try:
+        return {f"{name}_base64": binascii.b2a_base64(data, newline=False).decode()}
+    except TypeError:
+        raise TypeError(f"{name}: must be a str or bytes, not {type(value).__name__}") from None
