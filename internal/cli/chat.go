@@ -88,7 +88,7 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 	flags.StringVar(&f.create.Agent, "agent", "claude", "protocol of the `AGENT`: claude, codex or acp")
 	flags.StringVar(&f.create.Model, "model", "", "`MODEL` to use (default: the agent's)")
 	flags.StringVar(&f.create.PermissionMode, "permission-mode", "", "`MODE` in the agent's words, such as acceptEdits or plan (default: the agent's)")
-	flags.StringVar(&f.create.WorkingDir, "cwd", "", "`DIR` in which the agent works (default: yours)")
+	flags.Var((*ui.DirFlag)(&f.create.WorkingDir), "cwd", "`DIR` in which the agent works (default: yours)")
 	flags.VarP(&f.env, "env", "e", "set a variable for the agent; KEY alone passes yours on")
 	flags.StringVar(&f.create.Name, "name", "", "a `NAME` for the dialogue")
 	flags.StringArrayVar(&f.create.Tags, "tag", nil, "a `WORD` of your choice to group dialogues; may be repeated")

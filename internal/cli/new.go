@@ -96,7 +96,7 @@ A single argument that is more than a word is shell text. Without a NAME, write 
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&p.Shell, "shell", "", "`SHELL` by name or path (default: the daemon's; in a terminal yours); none for no shell")
-	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` in which it starts (default: yours)")
+	flags.Var((*ui.DirFlag)(&p.WorkingDir), "cwd", "`DIR` in which it starts (default: yours)")
 	flags.VarP(&f.env, "env", "e", "set a variable; KEY alone passes yours on")
 	flags.Var(&f.timeout, "timeout", "end each of its commands after this time (30, 1.5s, 2m; 0 is never)")
 	a.registerPlace(cmd)

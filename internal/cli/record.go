@@ -99,7 +99,7 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 	flags.StringVarP(&output, "output", "o", "", "write to this `FILE`, - for stdout (default: one named after the program and the time)")
 	flags.BoolVar(&withKeys, "input", false, "also record what is typed, including passwords")
 	flags.StringVar(&p.Name, "name", "", "`NAME` of the session")
-	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` in which it starts (default: yours)")
+	flags.Var((*ui.DirFlag)(&p.WorkingDir), "cwd", "`DIR` in which it starts (default: yours)")
 	flags.VarP(&env, "env", "e", "set a variable; KEY alone passes yours on")
 	a.registerPlace(cmd)
 	a.registerBeside(cmd)

@@ -93,7 +93,7 @@ func (a *app) commandFlags(cmd *cobra.Command, f *runFlags, w words) {
 	flags.SortFlags = false
 	flags.VarP(&f.session, "session", "s", "run in the session of this `NAME` or id; it is created if necessary")
 	flags.Var(&f.timeout, "timeout", "end the command after this time (30, 1.5s, 2m; 0 is never)")
-	flags.StringVar(&f.cwd, "cwd", "", "run the command in this `DIR`")
+	flags.Var((*ui.DirFlag)(&f.cwd), "cwd", "run the command in this `DIR`")
 	flags.VarP(&f.env, "env", "e", "set a variable for this command; KEY alone passes yours on")
 	flags.StringVar(&f.shell, "shell", "", "`SHELL` of a new session, by name or path (default: default_shell, or bash)")
 	a.registerPlace(cmd)

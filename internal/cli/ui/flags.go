@@ -61,6 +61,25 @@ func (f *NameFlag) Set(text string) error {
 	return nil
 }
 
+// DirFlag is a directory. It rejects "" as NameFlag does: without a directory the command would run
+// elsewhere.
+type DirFlag string
+
+// Type returns the word for the value in help texts.
+func (f *DirFlag) Type() string { return "DIR" }
+
+// String returns the directory.
+func (f *DirFlag) String() string { return string(*f) }
+
+// Set takes the directory.
+func (f *DirFlag) Set(text string) error {
+	if text == "" {
+		return fmt.Errorf("the directory must not be empty")
+	}
+	*f = DirFlag(text)
+	return nil
+}
+
 // EnvFlag collects variables, KEY=VALUE. KEY alone takes the caller's value, so that a secret
 // need not appear in an argument list.
 type EnvFlag map[string]string
