@@ -2,7 +2,10 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -135,4 +138,52 @@ func TestTokensAreFoundByTheirNames(t *testing.T) {
 			t.Errorf("%q: found", other)
 		}
 	}
+}
+
+// TestTokensOfAnUnreadableFileAreNotGone: no caller can use them, and logins and shares do not end.
+func TestTokensOfAnUnreadableFileAreNotGone(t *testing.T) {
+	const token = "0123456789abcdef"
+	path := filepath.Join(t.TempDir(), "token")
+	write := func(text string, mode os.FileMode) {
+		t.Helper()
+		next := path + ".next"
+		if err := errors.Join(os.WriteFile(next, []byte(text), mode), os.Chmod(next, mode), os.Rename(next, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(token, 0o600)
+	tokens, err := NewTokens(TokensConfig{File: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func(state string, valid, holds bool) {
+		t.Helper()
+		if got := tokens.scopeOf(token) != ""; got != valid {
+			t.Errorf("%s: valid is %v", state, got)
+		}
+		for range 2 {
+			if got := tokens.Holds(tokenName(token)); got != holds {
+				t.Errorf("%s: holds is %v", state, got)
+			}
+		}
+	}
+	look("at first", true, true)
+	write("# being written", 0o600)
+	look("without any token", false, true)
+	write("# others may read it\n"+token, 0o644)
+	look("with a wrong mode", false, true)
+	write("# and back\n"+token+"\n", 0o600)
+	look("back", true, true)
+	write("# half a token\n"+token[:8]+"\n", 0o600)
+	look("half written", false, true)
+	write("# another token\nfedcba9876543210\n", 0o600)
+	look("removed", false, false)
+	write("# still removed\n", 0o600)
+	look("removed, and unreadable", false, false)
+	write("# once more\n"+token+"\n\n", 0o600)
+	look("back again", true, true)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	look("without a file", false, false)
 }

@@ -56,7 +56,7 @@ type secret struct {
 }
 
 // Tokens are the valid tokens and their scopes. The file is read again when it has changed; while it
-// cannot be read, none of its tokens is valid. Tokens is safe for concurrent use.
+// cannot be read, no caller can use its tokens. Tokens is safe for concurrent use.
 type Tokens struct {
 	given []secret
 	path  string // "" for no file
@@ -64,7 +64,8 @@ type Tokens struct {
 
 	mu    sync.Mutex
 	stamp stamp                  // guarded by mu; of the file as it was read
-	file  []secret               // guarded by mu
+	file  []secret               // guarded by mu; empty while the file cannot be read
+	last  []secret               // guarded by mu; of the file when it could last be read; empty for a missing file
 	uses  map[*tokenUse]struct{} // guarded by mu
 	timer *time.Timer            // guarded by mu; calls endUses; nil without uses
 	look  time.Duration          // how often it does
@@ -108,6 +109,7 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 		if t.file, t.stamp, err = readTokenFile(t.path); err != nil {
 			return nil, err
 		}
+		t.last = t.file
 	}
 	if len(t.given)+len(t.file) == 0 {
 		return nil, errors.New("no token configured: no client could call")
@@ -152,8 +154,15 @@ func (t *Tokens) Find(token string) (Scope, string) {
 	return scope, hex.EncodeToString(digest[:])
 }
 
-// Holds reports whether the token with this digest, or whose digest begins so, is valid.
-func (t *Tokens) Holds(digest string) bool { return scopeIn(digest, t.given, t.current()) != "" }
+// Holds reports whether the token with this digest, or whose digest begins so, has not been removed.
+// It still holds the tokens of a file that cannot be read now, such as one that an editor is writing:
+// logins and shares end for good, and so only with a token that is really gone.
+func (t *Tokens) Holds(digest string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.currentLocked()
+	return scopeIn(digest, t.given, t.last) != ""
+}
 
 // scopeIn returns what the token with this digest is good for, "" for nothing. The name of a token,
 // which is the beginning of its digest, is enough.
@@ -191,6 +200,9 @@ func (t *Tokens) currentLocked() []secret {
 		t.log.Error("tokens of the file are no longer valid", "error", err)
 	case err == nil:
 		t.log.Info("token file has changed", "path", t.path, "tokens", len(list))
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.last = list
 	}
 	t.file, t.stamp = list, now
 	return list
