@@ -1,7 +1,8 @@
 // Shares: a link to one session or dialogue, which shows nothing else and changes nothing.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { browser, Daemon, fakeAgent, missing, page, screen, until } from './harness.mjs';
+import { browser, Daemon, fakeAgent, missing, page, root, screen, until } from './harness.mjs';
 
 let d, b;
 before(async () => {
@@ -249,4 +250,35 @@ test('neither a viewer nor a read-only page can make a share, and a refusal is s
   d.trl('web', 'revoke', '--all');
   d.call('session.destroy', { session_id: id, force: true });
   d.call('dialogue.terminate', { dialogue_id: dialogue, force: true });
+});
+
+test('axe finds nothing in the dialog: the form, a refusal and the link, and nothing scrolls sideways', { skip: missing }, async () => {
+  const axe = readFileSync(root + '/web/node_modules/axe-core/axe.min.js', 'utf8');
+  const id = d.call('dialogue.create', { agent: 'claude', name: 'talk', argv: [fakeAgent()], working_dir: d.dir, prompt: 'say hello' }).dialogue_id;
+  for (let n = 0; n < 64; n++) await d.post('web.share', { dialogue_id: id }); // as many as the daemon keeps
+  const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+  for (const o of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'light', ...phone }, { colorScheme: 'dark', ...phone }]) {
+    const p = await page(b, d, { ...o, to: 'talk', bypassCSP: true });
+    await p.evaluate(axe);
+    const look = async (state) => {
+      const found = await p.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }));
+      assert.deepEqual(found.violations.map((v) => `${state}: ${v.id}: ${v.nodes.map((n) => n.html).join(' | ').slice(0, 400)}`), []);
+      assert.ok(found.passes.some((v) => v.nodes.some((n) => n.target.join().includes('dialog') || n.html.includes('aria-label="Close"'))), `${state}: axe did not see the dialog`);
+      assert.ok(await p.evaluate(() => [document.documentElement, document.querySelector('dialog .inside')].every((e) => e.scrollWidth <= e.clientWidth)), `${state}: scrolls sideways`);
+    };
+    await p.click('button[aria-label=More]');
+    await p.click('[role=menuitem]:text-is("Share…")');
+    await p.waitForSelector('dialog select');
+    await look('form');
+    await p.click('dialog button.primary');
+    await p.waitForSelector('dialog [role=alert]:has-text("too many shares")');
+    await look('refusal');
+    d.trl('web', 'revoke', shares()[0].share_id);
+    await p.click('dialog button.primary');
+    await p.waitForSelector('dialog input[readonly]');
+    await look('link');
+    await p.context().close();
+  }
+  d.trl('web', 'revoke', '--all');
+  d.call('dialogue.terminate', { dialogue_id: id, force: true });
 });
