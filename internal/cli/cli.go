@@ -13,6 +13,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -155,7 +156,11 @@ func (a *app) commands() []named {
 
 // wrongFlag returns the error for flags that cannot be parsed, with the similar flag as a hint.
 func wrongFlag(cmd *cobra.Command, err error) error {
-	wrong := ui.UsageErrorf(cmd, "%s", err)
+	text := err.Error()
+	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+		text = strings.TrimSuffix(text, number.Error()) + numberText(number)
+	}
+	wrong := ui.UsageErrorf(cmd, "%s", text)
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
 		var names []string
@@ -169,6 +174,19 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		}
 	}
 	return wrong
+}
+
+// numberText says what is wrong with the value of a flag, without the names of Go's functions.
+func numberText(err *strconv.NumError) string {
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return "out of range"
+	case err.Func == "ParseFloat":
+		return "not a number"
+	case err.Func == "ParseBool":
+		return "not true or false"
+	}
+	return "not a whole number"
 }
 
 // similar returns the word that a user may have meant, or "". Two different letters are most of a

@@ -32,8 +32,11 @@ If the daemon does not serve HTTP, trl share turns it on, for this machine only,
 		Args: ui.NameArgs(1, 1, "one session or dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.ExpiresS, p.SessionID = expires.Value, args[0]
+			if p.Viewers == 0 { // which means the default for the daemon
+				return ui.UsageErrorf(cmd, "--viewers: must be from 1 to %d", api.MaxShareViewers)
+			}
 			if err := p.Check(); err != nil {
-				return ui.UsageErrorf(cmd, "%s", err)
+				return ui.UsageErrorf(cmd, "%s", ui.Message(err))
 			}
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
 				r, err := c.WebShare(ctx, p)

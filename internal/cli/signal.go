@@ -38,6 +38,9 @@ command; with --tree also everything that they have started. The shell never get
 					p.To = api.SignalTree
 				}
 				r, err := c.ExecSignal(ctx, p)
+				if e := api.AsError(err); e != nil && e.Details["field"] == "signal" {
+					return ui.UsageErrorf(cmd, "SIGNAL: %s", strings.TrimPrefix(e.Message, "params.signal: "))
+				}
 				if err != nil {
 					return err
 				}

@@ -16,7 +16,7 @@ func (r *Runner) signal(ctx context.Context, p *api.ExecSignalParams) (*api.Exec
 	}
 	sig, ok := process.AnySignal(p.Signal)
 	if !ok {
-		return nil, api.Errorf(api.CodeInvalidParams, "params.signal: %.40q is not a signal of this system", p.Signal)
+		return nil, api.InvalidParam("signal", "%.40q is not a signal of this system", p.Signal)
 	}
 	if err := e.awaitRunning(ctx); err != nil {
 		return nil, err

@@ -120,10 +120,11 @@ var onCommandLine = strings.NewReplacer(
 	"params.shell: ", "--shell: ", "params.term: ", "--term: ",
 	"params.scrollback: ", "--scrollback: ", "params.signal: ", "--signal: ", "params.output_match: ", "--match: ", "params.text: ", "--text: ",
 	"params.after_seq: ", "--after: ", "params.name: ", "name ", "params.keys: ", "key ", "params.agent: ", "--agent: ",
+	"params.expires_s: ", "--expires: ", "params.viewers: ", "--viewers: ",
 	"params.limits.memory_bytes: ", "--memory: ", "params.limits.cpus: ", "--cpus: ", "params.limits.pids: ", "--pids: ",
 	"params.isolation.profile: ", "--isolate: ", "runtime.list lists the places", "trl runtimes lists the places", "params.", "",
 	"session.screen is", "trl screen is", "session.input is", "trl send is", "session.attach is", "trl attach is", "session.resize is", "trl resize is",
-	"session.wait is", "trl wait is", "it takes session.input, not commands", "it takes trl send, not commands",
+	"session.wait is", "trl wait with --text or --cursor is", "it takes session.input, not commands", "it takes trl send, not commands",
 )
 
 // ownID matches the id of a temporary session, which the user has never seen.
