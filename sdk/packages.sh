@@ -4,6 +4,7 @@
 # it with bin/trl. sdk/test.sh calls it, with what it has installed: python, node or both.
 set -eu
 cd "$(dirname "$0")/.."
+. sdk/tools.sh
 tree=$PWD out=$PWD/build/sdk
 [ $# -gt 0 ] || exit 0
 rm -rf "$out"
@@ -13,10 +14,21 @@ mkdir -p "$out/run"
 export PATH="$tree/bin:$PATH" TRL_SOCKET_PATH="$out/run/trl.sock" TRL_STATE_DIR="$out/run/state"
 trap 'trl stop 2>/dev/null || true; rm -rf "$out/run"' EXIT
 
+# typed PROGRAM types the command by which the page about releases installs with a program, for the version of this tree.
+version=$(sed -n 's/^var Version = "\(.*\)"/\1/p' internal/version/version.go)
+page=$(commands docs/releasing.md '## Packages')
+typed() {
+	command=$(echo "$page" | grep "^$1 install" | sed "s/0\.1\.0/$version/")
+	sh -exc "$command"
+}
+
 wheel() {
 	echo "== wheel in an empty project"
 	python3 -m venv --without-pip "$out/python"
-	build/python/bin/pip --python "$out/python/bin/python" install -q --disable-pip-version-check --no-index "$out"/trl_client-*.whl
+	(
+		export PATH="$tree/build/python/bin:$PATH" PIP_PYTHON="$out/python/bin/python" PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INDEX=1
+		cd "$out" && typed pip
+	)
 	cat >"$out/example.py" <<'PY'
 import trl_client as trl
 
@@ -41,7 +53,11 @@ npm_package() {
 	mkdir "$out/node"
 	cd "$out/node"
 	echo '{"name": "empty", "private": true, "type": "module"}' >package.json
-	npm install --silent --no-audit --no-fund --offline --ignore-scripts "$out"/trl-dev-trl-*.tgz
+	cp "$out"/trl-dev-trl-*.tgz .
+	(
+		export npm_config_audit=false npm_config_fund=false npm_config_offline=true npm_config_ignore_scripts=true npm_config_loglevel=silent
+		typed npm
+	)
 	cat >example.ts <<'TS'
 import { connect } from "@trl-dev/trl";
 

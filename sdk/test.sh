@@ -14,26 +14,28 @@ if [ "$(uname)" = Linux ] && [ -z "${TRL_TEST_IMAGE:-}" ]; then
 	go build -o "$docker" ./tests/withdocker
 fi
 
-# npm_test DIRECTORY [PREFIX] runs its tests, below the program PREFIX if it is given.
-npm_test() {
-	echo "== npm test in $1"
-	npm_install "$1"
-	(cd "$1" && "${2:-env}" npm test)
-}
+# The tests of an SDK are the commands of its page, typed in its directory.
+typescript=$(commands sdk/typescript/README.md '## Working on it')
+python=$(commands sdk/python/README.md '## Tests')
+export npm_config_audit=false npm_config_fund=false npm_config_prefer_offline=true
+export PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTEST_ADDOPTS=-q
 
 packages=
 if command -v npm >/dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
-	npm_test sdk/typescript "$docker"
-	npm_test tests/mcp
+	echo "== npm test in sdk/typescript"
+	(cd sdk/typescript && "$docker" sh -exc "$typescript")
+	echo "== npm test in tests/mcp"
+	npm_install tests/mcp
+	(cd tests/mcp && npm test)
 	packages=node
 else
 	echo "SKIPPED: Node 20 or newer is not here; the TypeScript SDK, and MCP with its TypeScript client, are not tested"
 fi
 
 if python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
-	echo "== mypy and pytest in sdk/python"
-	python_install
-	(cd sdk/python && ../../build/python/bin/mypy && "$docker" ../../build/python/bin/pytest -q)
+	echo "== pytest and mypy in sdk/python"
+	(cd sdk/python && "$docker" sh -exc "$python")
+	touch build/python/ready
 	packages="$packages python"
 else
 	echo "SKIPPED: Python 3.10 or newer with venv is not here; the Python SDK is not tested"

@@ -13,3 +13,13 @@ python_install() {
 	build/python/bin/pip install -q --disable-pip-version-check -r sdk/python/requirements-dev.txt
 	touch build/python/ready
 }
+
+# commands PAGE HEADING prints the commands of the last sh block below a heading of a page.
+commands() {
+	awk -v heading="$2" '
+		/^```$/ { block = 0 }
+		block { text = text $0 "\n" }
+		/^#/ && !block { here = $0 == heading }
+		here && /^```sh$/ { block = 1; text = "" }
+		END { if (text == "") exit 1; printf "%s", text }' "$1"
+}

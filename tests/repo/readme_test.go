@@ -112,16 +112,47 @@ func TestCommandsAreTyped(t *testing.T) {
 			if b.Needs == "" || by == path.Dir(elsewhere[file].file) || by == "tests/repo" && (file == "README.md" || slices.Contains(here, file)) {
 				continue
 			}
-			for line := b.Line - 1; ; line-- {
-				if strings.HasPrefix(lines[line], "#") {
-					if typed := `"../../` + file + `", "` + lines[line] + `"`; !strings.Contains(read(t, by+"/examples_test.go"), typed) {
-						t.Errorf("%s: needs %s, but %s/examples_test.go does not type %s", where, b.Needs, by, typed)
-					}
-					break
-				}
+			var typed string // by which the test names the block
+			switch heading := headingAbove(lines, b.Line); {
+			case by == ".ci/run":
+				typed = "\n" + b.Code
+			case path.Ext(by) == ".sh":
+				typed = "commands " + file + " '" + heading + "'"
+			default:
+				typed = file + `", "` + heading + `"`
+			}
+			if !strings.Contains(sourceOfTests(t, by), typed) {
+				t.Errorf("%s: needs %s, but %s does not type %s", where, b.Needs, by, typed)
 			}
 		}
 	}
+}
+
+// headingAbove returns the heading above a line of a page.
+func headingAbove(lines []string, line int) string {
+	for line--; line >= 0; line-- {
+		if strings.HasPrefix(lines[line], "#") {
+			return lines[line]
+		}
+	}
+	return ""
+}
+
+// sourceOfTests returns the text of a script, or that of all tests of a package.
+func sourceOfTests(t *testing.T, name string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, name, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		return read(t, name)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		all.WriteString(read(t, path.Join(name, filepath.Base(file))))
+	}
+	return all.String()
 }
 
 var enabledUnit = regexp.MustCompile(`systemctl (--user )?enable --now (\S+)`)

@@ -17,23 +17,25 @@ import (
 // NotRun are the reasons for which no test runs the commands of a block: <!-- not run: REASON --> on a
 // line before it. A test of internal/cli parses the commands of trl in it.
 var NotRun = []string{
-	"installs system packages",
 	"needs a cluster that pulls images",
 	"needs a published release",
 	"needs a running systemd",
 	"needs package registries",
-	"runs the tests",
 }
 
 // Needs are the things without which the commands of a block cannot run, each with the directory of the
-// tests that have it: <!-- needs: THING --> on a line before it. Other tests leave the block out.
+// tests that have it, or with a script: <!-- needs: THING --> on a line before it. Other tests leave the block out.
 var Needs = map[string]string{
-	"Claude Code":     "tests/repo",
-	"Codex":           "tests/repo",
-	"Docker":          "tests/places",
-	"a network":       "tests/repo",
-	"another machine": "tests/places",
-	"grpcurl":         "tests/grpc",
+	"CI":                       ".ci/run",
+	"Claude Code":              "tests/repo",
+	"Codex":                    "tests/repo",
+	"Docker":                   "tests/places",
+	"a network":                "tests/repo",
+	"a release":                "tools/release",
+	"another machine":          "tests/places",
+	"grpcurl":                  "tests/grpc",
+	"package registries":       "sdk/test.sh",
+	"the packages of the SDKs": "sdk/packages.sh",
 }
 
 // Block is an sh block of a page.

@@ -312,21 +312,20 @@ func installer(t *testing.T, out, name string) {
 	server := httptest.NewServer(http.FileServer(http.Dir(out)))
 	defer server.Close()
 	home := t.TempDir()
-	typed := regexp.MustCompile(`(?m)^curl .*/install\.sh \| sh$`)
-	install := func(page string) (string, error) {
-		line := typed.FindString(string(read(t, filepath.Join(root, page))))
-		if !strings.Contains(line, published) {
-			t.Fatalf("%s: the command that installs trl is %q", page, line)
+	install := func(page, heading string) (string, error) {
+		lines := strings.Join(commands(t, page, heading), "\n")
+		if !strings.Contains(lines, published) {
+			t.Fatalf("%s: the command that installs trl is %q", page, lines)
 		}
-		cmd := exec.Command("bash", "-o", "pipefail", "-c", strings.Replace(line, published, server.URL, 1))
+		cmd := exec.Command("bash", "-o", "pipefail", "-ec", strings.ReplaceAll(lines, published, server.URL))
 		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TRL_BASE_URL=" + server.URL}
 		text, err := cmd.CombinedOutput()
 		return string(text), err
 	}
 	program := filepath.Join(home, ".local", "bin", "trl")
 	// The second installs over the first.
-	for _, when := range []string{"README.md", "docs/quickstart.md"} {
-		text, err := install(when)
+	for _, when := range [][2]string{{"README.md", "## Install"}, {"docs/quickstart.md", "## Install"}} {
+		text, err := install(when[0], when[1])
 		if err != nil || !strings.Contains(text, "is in "+filepath.Dir(program)) || !strings.Contains(text, "PATH") {
 			t.Fatalf("%s: %v: %s", when, err, text)
 		}
@@ -346,7 +345,7 @@ func installer(t *testing.T, out, name string) {
 	if err := os.WriteFile(archive, append(whole[:len(whole):len(whole)], 0), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, err := install("README.md")
+	text, err := install("README.md", "## Install")
 	if _, there := os.Stat(program); err == nil || there == nil || !strings.Contains(text, "nothing was installed") {
 		t.Errorf("installed an archive with the wrong checksum: %s", text)
 	}
@@ -372,17 +371,11 @@ func formula(t *testing.T, out string) {
 			t.Errorf("%s: the checksum %s is not in SHA256SUMS", p, sum)
 		}
 	}
-	cellar := t.TempDir()
-	run(t, "tar", "-xzf", filepath.Join(out, "trl_0.1.0_"+here.os+"_"+here.arch+".tar.gz"), "-C", cellar, "--strip-components", "1")
-	cmd := exec.Command("ruby", absolute(t, "testdata/brew.rb"), path, here.os, here.arch, "install")
-	home := t.TempDir()
-	cmd.Dir, cmd.Env = cellar, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + home, "PREFIX=" + filepath.Join(cellar, "prefix")}
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %s", err, text)
-	}
+	prefix := t.TempDir()
+	typeBrew(t, out, prefix)
 	for _, name := range []string{"bin/trl", "share/man/man1/trl-run.1", "share/man/man7/trl-files.7", "etc/bash_completion.d/trl",
 		"share/zsh/site-functions/_trl", "share/fish/vendor_completions.d/trl.fish"} {
-		if len(read(t, filepath.Join(cellar, "prefix", name))) == 0 {
+		if len(read(t, filepath.Join(prefix, name))) == 0 {
 			t.Errorf("%s is empty", name)
 		}
 	}
@@ -474,21 +467,23 @@ func unpack(t *testing.T, dir string, files map[string][]byte) {
 	}
 }
 
-// docker loads the images into an engine of its own, which has no network, and runs them.
+// docker loads the images, that of the daemon with the command of the page, into an engine of its own, which has no
+// network, and runs them.
 func docker(t *testing.T, out string) {
 	withdocker := filepath.Join(t.TempDir(), "withdocker")
 	run(t, "go", "-C", root, "build", "-o", withdocker, "./tests/withdocker")
 	got := run(t, withdocker, "sh", "-ec", `
 		if [ -z "${DOCKER_HOST:-}" ]; then echo no engine; exit; fi
-		docker load --quiet --input "$1/trl_0.1.0_oci.tar" >&2
-		docker load --quiet --input "$1/trl-runner_0.1.0_oci.tar" >&2
+		cd "$1"
+		eval "$3" >&2
+		docker load --quiet --input trl-runner_0.1.0_oci.tar >&2
 		docker run --rm --network none ghcr.io/trl-dev/trl-runner:0.1.0-$2 check
 		id=$(docker run -d --network none ghcr.io/trl-dev/trl:0.1.0-$2 serve)
 		until docker exec "$id" trl --no-start call system.ping >&2; do
 			[ "$(docker inspect --format '{{.State.Running}}' "$id")" = true ]
 		done
 		docker exec "$id" trl --no-start call system.ping
-		docker rm --force "$id" >&2`, "sh", out, here.arch)
+		docker rm --force "$id" >&2`, "sh", out, here.arch, installs(t, "docker"))
 	if strings.Contains(got, "no engine") {
 		skip(t, "no Docker engine can be started here; the images are not run in one")
 	}
@@ -500,6 +495,7 @@ func docker(t *testing.T, out string) {
 // manager installs and removes packages in a directory.
 type manager struct {
 	format          string
+	first           func(t *testing.T, out, dir string) // types the command of the page
 	install, remove func(dir, path string) []string
 	version         func(dir string) []string // prints the installed version
 }
@@ -507,6 +503,7 @@ type manager struct {
 var managers = []manager{
 	{
 		format: "deb",
+		first:  typeApt,
 		install: func(dir, path string) []string {
 			return []string{"dpkg", "--root=" + dir, "--log=" + dir + "/dpkg.log", "--force-depends", "-i", path}
 		},
@@ -519,6 +516,7 @@ var managers = []manager{
 	},
 	{
 		format: "rpm",
+		first:  typeDnf,
 		install: func(dir, path string) []string {
 			return []string{"rpm", "--root", dir, "--nosignature", "--nodeps", "-U", path}
 		},
@@ -553,7 +551,7 @@ func clean(t *testing.T, m manager, first, second string) {
 		return run(t, "unshare", "--mount", "--pid", "--fork", "sh", "-ec", `mount -t proc proc "$1/proc"; mount --bind /dev "$1/dev"
 			exec chroot "$1" /bin/busybox env -i HOME=/root PATH=/usr/bin:/bin /bin/sh -c "$2"`, "sh", dir, script)
 	}
-	do(m.install(dir, first))
+	m.first(t, filepath.Dir(first), dir)
 	if got := inside("trl run --shell sh 'echo hello'; trl stop 2>/dev/null"); !strings.HasPrefix(got, "hello\n") {
 		t.Errorf("printed %q", got)
 	}
