@@ -39,6 +39,7 @@ chromium chromium  -         the console in a browser
 rpm      rpm       -         the package for Red Hat
 ruby     ruby      ruby      the Homebrew formula
 openssl  openssl   openssl   the pages about gRPC and the console
+systemctl systemd  -         the units for systemd, and the commands of the pages about them
 nc.openbsd netcat-openbsd -  the page about the network of a session
 perl     perl-base -         limits
 npm      npm       node      the TypeScript SDK, MCP with its TypeScript client, screens beside xterm.js

@@ -158,7 +158,7 @@ func sourceOfTests(t *testing.T, name string) string {
 var enabledUnit = regexp.MustCompile(`systemctl (--user )?enable --now (\S+)`)
 
 // TestUnitsOfPagesCanBeEnabled enables the units that the pages enable, with the systemctl of this machine, in a
-// directory that has only the units of the packages. To start them needs a running systemd.
+// directory that has only the units of the packages. tests/vm starts them.
 func TestUnitsOfPagesCanBeEnabled(t *testing.T) {
 	systemctl, err := exec.LookPath("systemctl")
 	if err != nil {

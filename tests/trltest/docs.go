@@ -19,7 +19,6 @@ import (
 var NotRun = []string{
 	"needs a cluster that pulls images",
 	"needs a published release",
-	"needs a running systemd",
 	"needs package registries",
 }
 
@@ -35,6 +34,7 @@ var Needs = map[string]string{
 	"another machine":          "tests/places",
 	"grpcurl":                  "tests/grpc",
 	"package registries":       "sdk/test.sh",
+	"systemd":                  "tests/vm",
 	"the packages of the SDKs": "sdk/packages.sh",
 }
 

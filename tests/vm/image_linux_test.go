@@ -54,8 +54,8 @@ func find() (m machine, why string) {
 // hostPrograms are copied from this machine, with their libraries.
 var hostPrograms = []string{"bash", "perl"}
 
-// image builds the programs and the file system of the machine.
-func (m machine) image(t *testing.T) string {
+// image makes the file system of a machine with trl and busybox, and with what fill adds.
+func (m machine) image(t *testing.T, fill func(*archive)) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "initrd")
 	f, err := os.Create(path)
@@ -69,16 +69,7 @@ func (m machine) image(t *testing.T) string {
 	}
 	w.file("bin/trl", trl)
 	w.file("bin/trl-runner", filepath.Join(filepath.Dir(trl), "trl-runner"))
-	built := t.TempDir()
-	for _, r := range runs {
-		if name := r.program(); !w.made["bin/"+name] {
-			w.file("bin/"+name, compile(t, built, r.pkg))
-		}
-	}
-	w.file(strings.TrimPrefix(initPath, "/"), compile(t, built, "tests/vm"))
-	for _, name := range hostPrograms {
-		w.withLibraries(t, name)
-	}
+	fill(w)
 	w.file("bin/busybox", m.busybox)
 	applets, err := exec.Command(m.busybox, "--list").Output()
 	if err != nil {
@@ -94,6 +85,22 @@ func (m machine) image(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// testPrograms adds the programs that runs names, and those of this machine that they need.
+func testPrograms(t *testing.T) func(*archive) {
+	return func(w *archive) {
+		built := t.TempDir()
+		for _, r := range runs {
+			if name := r.program(); !w.made["bin/"+name] {
+				w.file("bin/"+name, compile(t, built, r.pkg))
+			}
+		}
+		w.file(strings.TrimPrefix(initPath, "/"), compile(t, built, "tests/vm"))
+		for _, name := range hostPrograms {
+			w.withLibraries(t, "bin/"+name, name)
+		}
+	}
 }
 
 // compile builds the tests of a package for a machine without libraries. It looks at the sources, so
@@ -126,13 +133,14 @@ type archive struct {
 // library is a path in the output of ldd.
 var library = regexp.MustCompile(`/\S+\.so\S*`)
 
-func (a *archive) withLibraries(t *testing.T, name string) {
+// withLibraries adds a program of this machine, with its libraries.
+func (a *archive) withLibraries(t *testing.T, name, program string) {
 	t.Helper()
-	path, err := exec.LookPath(name)
+	path, err := exec.LookPath(program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.file("bin/"+name, path)
+	a.file(name, path)
 	out, _ := exec.Command("ldd", path).Output() // fails for a static program
 	for _, lib := range library.FindAllString(string(out), -1) {
 		a.file(strings.TrimPrefix(lib, "/"), lib)
@@ -157,6 +165,9 @@ func (a *archive) entry(name string, mode fs.FileMode, text []byte) {
 	}
 	a.made[name] = true
 	kind := map[fs.FileMode]int{0: 0o100000, fs.ModeDir: 0o040000, fs.ModeSymlink: 0o120000}[mode.Type()]
+	if mode&fs.ModeSetuid != 0 {
+		kind |= 0o4000
+	}
 	fields := []int{len(a.made), kind | int(mode.Perm()), 0, 0, 1, 0, len(text), 0, 0, 0, 0, len(name) + 1, 0}
 	var head strings.Builder
 	head.WriteString("070701")

@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 		reap()
 	case os.Args[0] == initPath:
 		os.Exit(boot())
+	case os.Args[0] == "sudo":
+		fmt.Fprintln(os.Stderr, sudo())
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
@@ -36,9 +39,9 @@ func TestVirtualMachine(t *testing.T) {
 		t.Skip(why)
 	}
 	began := time.Now()
-	initrd := m.image(t)
+	initrd := m.image(t, testPrograms(t))
 	t.Logf("built in %s", time.Since(began).Round(time.Second))
-	console := m.run(t, initrd)
+	console := m.run(t, initrd, "rdinit="+initPath)
 	t.Logf("ended after %s", time.Since(began).Round(time.Second))
 	seen := 0
 	for _, r := range runs {
@@ -111,8 +114,8 @@ func parse(t *testing.T, text []byte) (results []result) {
 	return results
 }
 
-// run starts the machine and returns what it has written to its console.
-func (m machine) run(t *testing.T, initrd string) []byte {
+// run starts the machine, with options for its kernel, and returns what it has written to its console.
+func (m machine) run(t *testing.T, initrd, options string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
@@ -120,7 +123,7 @@ func (m machine) run(t *testing.T, initrd string) []byte {
 	// KVM that cannot run this kernel. One processor, because two emulated ones are slower.
 	c := exec.CommandContext(ctx, m.qemu, "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", "1536", "-nic", "none",
 		"-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot", "-kernel", m.kernel, "-initrd", initrd,
-		"-append", "console=ttyS0 quiet loglevel=1 panic=-1 rdinit="+initPath)
+		"-append", "console=ttyS0 quiet loglevel=1 panic=-1 "+options)
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	if err == nil {
