@@ -33,6 +33,7 @@ var Needs = map[string]string{
 	"a release":                "tools/release",
 	"another machine":          "tests/places",
 	"grpcurl":                  "tests/grpc",
+	"minutes":                  "tests/compare",
 	"package registries":       "sdk/test.sh",
 	"systemd":                  "tests/vm",
 	"the packages of the SDKs": "sdk/packages.sh",
