@@ -43,7 +43,11 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	a.stateDir = cfg.StateDir
 	ctx := cmd.Context()
 	hint := observing[cmd.Name()]
-	c, err := a.dial(ctx, cfg)
+	dial := a.dial
+	if a.noStart || hint != "" {
+		dial = a.dialRunning
+	}
+	c, err := dial(ctx, cfg)
 	switch {
 	case err == nil:
 	case !isAbsent(err):
@@ -98,11 +102,26 @@ func (a *app) connectRunning(cmd *cobra.Command) (*client.Client, config.Config,
 	if err != nil {
 		return nil, cfg, err
 	}
-	c, err := a.dial(cmd.Context(), cfg)
+	c, err := a.dialRunning(cmd.Context(), cfg)
 	if isAbsent(err) {
 		return nil, cfg, nil
 	}
 	return c, cfg, err
+}
+
+// dialRunning is dial for a command that starts no daemon. A daemon that closes the connection without an
+// answer either ends or replaces itself. If it replaces itself, the next connection waits for its
+// successor.
+func (a *app) dialRunning(ctx context.Context, cfg config.Config) (*client.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	var pause ui.Backoff
+	for {
+		c, err := a.dial(ctx, cfg)
+		if !errors.Is(err, errGone) || pause.Wait(ctx) != nil {
+			return c, err
+		}
+	}
 }
 
 // dial connects to the daemon at the URL, if there is one, or on the socket.

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -310,4 +311,35 @@ func TestStop(t *testing.T) {
 		t.Errorf("status %d of the command that was running", status)
 	}
 	l.mustBeGone(t)
+}
+
+// TestDaemonReplacesItself: a command that starts no daemon tries again when the daemon has accepted its
+// connection and closed it without an answer, as one does that becomes a newer one.
+func TestDaemonReplacesItself(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	if err := os.Mkdir(filepath.Dir(s.socket()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := testkit.Must(net.Listen("unix", s.socket()))(t)
+	defer l.Close()
+	go func() {
+		for n := 0; ; n++ {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			for in := json.NewDecoder(conn); n > 0; {
+				var request struct{ ID json.RawMessage }
+				if in.Decode(&request) != nil {
+					break
+				}
+				_, _ = fmt.Fprintf(conn, `{"id":%s,"ok":true,"data":{"version":"newer"}}`+"\n", request.ID)
+			}
+			conn.Close()
+		}
+	}()
+	if o := s.run(t, "--no-start", "call", "system.ping"); o.status != 0 || !strings.Contains(o.stdout, "newer") {
+		t.Errorf("%+v", o)
+	}
 }
