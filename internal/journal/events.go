@@ -189,7 +189,7 @@ func (j *Journal) PublishNetwork(info api.SessionInfo, e link.NetworkEvent) {
 		case dropped < 0:
 			return // an earlier connection brought it
 		case dropped > 0:
-			publish(api.NetworkDecision{Reason: "too many decisions while the daemon was not connected", Count: dropped})
+			publish(api.NetworkDecision{Reason: "decisions whose events were lost", Count: dropped})
 		}
 	}
 	publish(e.NetworkDecision)

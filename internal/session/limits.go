@@ -101,6 +101,9 @@ func (s *Session) limitPlace(ctx context.Context, p *link.SetParams) (undo func(
 			p.Enforced = append(p.Enforced, place.Limits[i])
 		case slices.Contains(p.Required, limit) || api.AsError(e).Code != api.CodeLimitUnavailable:
 			err = e
+			if api.AsError(e).Code != api.CodeLimitUnavailable { // the change may have happened
+				p.Enforced = append(p.Enforced, place.Limits[i])
+			}
 		default:
 			p.Refused = append(p.Refused, api.UnenforcedLimit{Limit: limit, Reason: api.AsError(e).Message})
 		}

@@ -45,7 +45,7 @@ func TestLimitsOfAPlaceAreUndone(t *testing.T) {
 		errs[api.LimitPids] = api.Errorf(api.CodeRuntimeUnavailable, "no engine")
 		got, err = set(api.LimitsBestEffort)
 		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "no engine")
-		if got != "memory_bytes=10 pids=20 memory_bytes=0" {
+		if got != "memory_bytes=10 pids=20 memory_bytes=0 pids=0" { // the engine may have changed it
 			t.Errorf("with an engine that cannot be reached: %s", got)
 		}
 	})
@@ -136,4 +136,59 @@ func TestLimitsWithUnknownOutcome(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestChangeThatNeverBegan: the runner cannot be asked for its limits, so nothing of the change is made,
+// also not later.
+func TestChangeThatNeverBegan(t *testing.T) {
+	twoRuntimes(t, session.Config{}, func(t *testing.T, w world, far *sessiontest.Runtime) {
+		far.SetLimit = func(_ context.Context, limit string, value float64) error {
+			t.Errorf("%s=%v", limit, value)
+			return nil
+		}
+		s := w.get(w.create(api.SessionCreateParams{Name: "a", Runtime: "docker:alpine"}).SessionID)
+		runner, name := far.Runner(s.ID()), "b"
+		runner.Freeze()
+		if _, err := w.Set(t.Context(), s, api.SessionSetParams{Name: &name, Limits: &api.Limits{Pids: new(int64(10))}}); !session.IsUnreachable(err) {
+			t.Errorf("%v", err)
+		}
+		runner.Thaw()
+		time.Sleep(time.Minute)
+		if got := s.Info().Name; got != "a" || runner.Name() != "a" {
+			t.Errorf("the session has the name %q, its runner %q", got, runner.Name())
+		}
+		w.create(api.SessionCreateParams{Name: name})
+	})
+}
+
+// TestLimitsWhileTheDaemonLeaves: the daemon leaves a session before its runner has answered. The runner
+// makes the change, so the place keeps it.
+func TestLimitsWhileTheDaemonLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := &sessiontest.Runtime{Called: "host"}, &sessiontest.Runtime{Called: "far", Places: []api.PlaceKind{api.PlaceDocker}}
+		w := world{newRegistry(session.Config{Resolve: resolve}, near, far), near, t}
+		s := w.get(w.create(api.SessionCreateParams{Runtime: "docker:alpine"}).SessionID)
+		runner, place := far.Runner(s.ID()), 0.0
+		far.SetLimit = func(_ context.Context, _ string, value float64) error {
+			place = value
+			runner.Freeze()
+			return nil
+		}
+		answered := make(chan error)
+		go func() {
+			_, err := w.Set(t.Context(), s, api.SessionSetParams{Limits: &api.Limits{Pids: new(int64(10))}})
+			answered <- err
+		}()
+		synctest.Wait()
+		w.Leave()
+		if err := <-answered; err == nil || place != 10 {
+			t.Errorf("the place has %v; %v", place, err)
+		}
+		runner.Thaw()
+		next := newRegistry(session.Config{Resolve: resolve}, near, far)
+		if err := next.Recover(t.Context(), true); err != nil {
+			t.Error(err)
+		}
+		next.Close(nil)
+	})
 }

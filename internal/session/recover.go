@@ -203,12 +203,15 @@ func (r *Registry) registerName(s *Session) {
 }
 
 // forgetOldNames releases the name that a session had before it was renamed. If Set is renaming
-// the session right now, Set releases it.
+// the session right now, or settle has yet to do it, that releases the name.
 func (r *Registry) forgetOldNames(s *Session) {
 	if !s.settingMu.TryLock() {
 		return
 	}
 	defer s.settingMu.Unlock()
+	if s.isUnsettled() {
+		return
+	}
 	r.keepName(s.Info().Name, s.id)
 }
 

@@ -39,16 +39,15 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 	set := link.SetParams{Name: p.Name, Tags: p.Tags, Timeouts: timeouts, Limits: p.Limits, Required: required}
 	var answer link.SetResult
 	undo, err := s.limitPlace(ctx, &set)
-	if err != nil {
-		set.Limits = nil // the place has its old limits, and so has the runner
-	} else {
+	if err == nil {
 		_, err = s.call(ctx, link.Set.With(&set, nil, &answer))
-	}
-	switch {
-	case err != nil && (IsUnreachable(err) || ctx.Err() != nil):
-		r.settleLaterLocked(s, &unsettledChange{set, undo})
-	case err != nil || len(answer.Enforced) < len(set.Enforced):
-		undo()
+		switch {
+		case err != nil && (IsUnreachable(err) || ctx.Err() != nil):
+			r.settleLaterLocked(s, &unsettledChange{set, undo})
+		case happened(s.done): // the runner may have the new limits, or has none any more
+		case err != nil || len(answer.Enforced) < len(set.Enforced):
+			undo()
+		}
 	}
 	if err == nil && (timeouts.LifetimeS != nil && answer.LifetimeS == nil || timeouts.IdleTimeoutS != nil && answer.IdleTimeoutS == nil) {
 		err = api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner is of an older version and cannot change the timeouts; create a new session", s.Label())

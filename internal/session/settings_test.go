@@ -124,3 +124,37 @@ func TestChangedSettingsAreNotMissed(t *testing.T) {
 		})
 	}
 }
+
+// TestRenameOfASlowRunner: a session is renamed before its runner has answered this daemon. Neither name is
+// lost when it does.
+func TestRenameOfASlowRunner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &sessiontest.Runtime{}
+		w := world{newRegistry(session.Config{}, rt), rt, t}
+		id := w.create(api.SessionCreateParams{Name: "a"}).SessionID
+		w.Leave()
+		runner := w.rt.Runner(id)
+		runner.Freeze()
+		next := newRegistry(session.Config{}, w.rt)
+		if err := next.Recover(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		s, err := next.Get("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := "b"
+		if _, err := next.Set(t.Context(), s, api.SessionSetParams{Name: &name}); !session.IsUnreachable(err) {
+			t.Errorf("%v", err)
+		}
+		runner.Thaw()
+		time.Sleep(time.Minute)
+		if found, err := next.Get(name); found != s || runner.Name() != name {
+			t.Errorf("%v; the runner has the name %q", err, runner.Name())
+		}
+		if _, err := next.Create(t.Context(), api.SessionCreateParams{Name: name}); err == nil {
+			t.Error("another session has the same name")
+		}
+		next.Close(nil)
+	})
+}
