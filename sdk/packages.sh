@@ -14,11 +14,10 @@ mkdir -p "$out/run"
 export PATH="$tree/bin:$PATH" TRL_SOCKET_PATH="$out/run/trl.sock" TRL_STATE_DIR="$out/run/state"
 trap 'trl stop 2>/dev/null || true; rm -rf "$out/run"' EXIT
 
-# typed PROGRAM types the command by which the page about releases installs with a program, for the version of this tree.
-version=$(sed -n 's/^var Version = "\(.*\)"/\1/p' internal/version/version.go)
+# typed PROGRAM VERSION types the command by which the page about releases installs with a program, for another version.
 page=$(commands docs/releasing.md '## Packages')
 typed() {
-	command=$(echo "$page" | grep "^$1 install" | sed "s/0\.1\.0/$version/")
+	command=$(echo "$page" | grep "^$1 install" | sed -E "s/[0-9]+\.[0-9]+\.[0-9]+/$2/")
 	sh -exc "$command"
 }
 
@@ -27,7 +26,7 @@ wheel() {
 	python3 -m venv --without-pip "$out/python"
 	(
 		export PATH="$tree/build/python/bin:$PATH" PIP_PYTHON="$out/python/bin/python" PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INDEX=1
-		cd "$out" && typed pip
+		cd "$out" && typed pip "$(sed -n 's/^version = "\(.*\)"/\1/p' "$tree/sdk/python/pyproject.toml")"
 	)
 	cat >"$out/example.py" <<'PY'
 import trl_client as trl
@@ -56,7 +55,7 @@ npm_package() {
 	cp "$out"/trl-dev-trl-*.tgz .
 	(
 		export npm_config_audit=false npm_config_fund=false npm_config_offline=true npm_config_ignore_scripts=true npm_config_loglevel=silent
-		typed npm
+		typed npm "$(sed -n 's/^  "version": "\(.*\)",/\1/p' "$tree/sdk/typescript/package.json")"
 	)
 	cat >example.ts <<'TS'
 import { connect } from "@trl-dev/trl";

@@ -133,7 +133,7 @@ from_debian() {
 # The ash of busybox-static runs other applets in a fork of itself, without exec. To install it would
 # replace busybox.
 { have apt-get && keep busybox-static from_debian busybox-static; } ||
-  skipped "busybox-static, a package of Debian, cannot be had: the tests in its ash, limits with cgroup v2 in a virtual machine"
+  skipped "busybox-static, a package of Debian, cannot be had: the tests in its ash, limits with cgroup v2 and the units of systemd in a virtual machine"
 
 # kernel_from_debian NAME unpacks the kernel of a virtual machine, without its modules.
 kernel_from_debian() {
@@ -145,12 +145,12 @@ kernel_from_debian() {
 
 say "virtual machine"
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
-  skipped "the virtual machine is for Linux on x86_64: limits with cgroup v2"
+  skipped "the virtual machine is for Linux on x86_64: limits with cgroup v2, the units of systemd"
 elif ! have qemu-system-x86_64; then
-  skipped "qemu-system-x86_64 is not here (package qemu-system-x86): limits with cgroup v2 in a virtual machine"
+  skipped "qemu-system-x86_64 is not here (package qemu-system-x86): limits with cgroup v2 and the units of systemd in a virtual machine"
 else
   { have apt-get && keep vm-kernel kernel_from_debian && ls "$kept/vm-kernel"; } ||
-    skipped "linux-image-cloud-amd64, a package of Debian, cannot be had: limits with cgroup v2 in a virtual machine"
+    skipped "linux-image-cloud-amd64, a package of Debian, cannot be had: limits with cgroup v2 and the units of systemd in a virtual machine"
 fi
 
 # from_go PACKAGE@VERSION NAME builds a program of another module.

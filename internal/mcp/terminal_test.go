@@ -61,7 +61,7 @@ func TestTerminalPatience(t *testing.T) {
 	p.does("terminal_screen", nil, `.*; the program has ended.*`)
 	p.does("terminal_start", map[string]any{"session": "mine"}, `.*`)
 	patient.does("terminal_type", map[string]any{"session": "mine", "text": "echo rea''dy\n", "match": "^ready"}, `.*; matched: ready\]`)
-	p.does("terminal_type", map[string]any{"text": "sleep 77\n", "timeout_s": 0.6}, `.*; busy: it does not wait for input; look again with terminal_screen\]`)
+	serve(t, 5*time.Second, p.service).does("terminal_type", map[string]any{"session": "mine", "text": "sleep 77\n"}, `.*; busy: it does not wait for input; look again with terminal_screen\]`)
 	p.does("terminal_start", map[string]any{"command": "cat"}, `.*`)
 	p.closed()
 	p.alone("mine")

@@ -261,7 +261,13 @@ func TestWriterForgetsTheTimeout(t *testing.T) {
 		n, _ := io.Copy(io.Discard, b)
 		received <- n
 	}()
-	for !(<-set).IsZero() { // that of the last write is removed
+	for removed := false; !removed; { // that of the last write
+		select {
+		case deadline := <-set:
+			removed = deadline.IsZero()
+		case <-time.After(time.Minute):
+			t.Fatal("the deadline stays")
+		}
 	}
 	if err := w.Send([]byte("x")); err != nil {
 		t.Error(err)

@@ -10,6 +10,7 @@ import (
 // TestLinger: a dialogue with linger_s ends when no client follows it any more, also under another
 // daemon, and not before.
 func TestLinger(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := fake()
 	p.LingerS = seconds(5) // in which the first client must come
@@ -40,6 +41,7 @@ func TestLinger(t *testing.T) {
 // TestLifetime: a dialogue ends after its lifetime, even if its agent works, and says why. A
 // resumed agent has a lifetime of its own.
 func TestLifetime(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := fake()
 	p.LifetimeS = seconds(5) // in which the agent must start and get its message

@@ -178,7 +178,9 @@ func TestOwnerLostAfterRestart(t *testing.T) {
 	w.farRestarts(nil)
 	testkit.Eventually(t, "the guest has ended", func() bool { return len(w.guests(t)) == 0 })
 	w.proxy.Listen()
-	w.ended(s.SessionID)
+	if cause := w.ended(s.SessionID); !strings.Contains(cause, "did not connect to it for owner_lost_s") {
+		t.Errorf("cause %q", cause)
+	}
 }
 
 // TestEitherDaemonDies: a command goes on when either daemon is killed, and nothing of it is lost.

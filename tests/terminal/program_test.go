@@ -138,13 +138,13 @@ func TestRulesOfSessions(t *testing.T) {
 	}
 
 	w.daemon.Stop(t)
-	w = start(t, trltest.Args("--lifetime-s", "2", "--kill-grace-s", "0.2"))
+	w = start(t, trltest.Args("--lifetime-s", "5", "--kill-grace-s", "0.2")) // in which sh must come to its trap
 	old := w.terminal("old", "sh", "-c", "trap '' TERM HUP; while :; do sleep 1; done")
 	d := w.ended(old.SessionID)
-	if d.Cause != "lived for 2s (lifetime_s)" || d.Signal != "SIGKILL" {
+	if d.Cause != "lived for 5s (lifetime_s)" || d.Signal != "SIGKILL" {
 		t.Errorf("%+v", d)
 	}
-	if lived := d.TerminatedAt.Sub(d.CreatedAt); lived < 2*time.Second {
+	if lived := d.TerminatedAt.Sub(d.CreatedAt); lived < 5*time.Second {
 		t.Errorf("lived for %s", lived)
 	}
 	_, err = w.SessionCreate(w.ctx, api.SessionCreateParams{Kind: api.KindTerminal, TimeoutS: new(float64(3))})

@@ -117,7 +117,7 @@ func parse(t *testing.T, text []byte) (results []result) {
 // run starts the machine, with options for its kernel, and returns what it has written to its console.
 func (m machine) run(t *testing.T, initrd, options string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	// Always emulated: that is the same everywhere, and a machine that is virtual itself may offer a
 	// KVM that cannot run this kernel. One processor, because two emulated ones are slower. No check of the

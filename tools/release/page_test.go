@@ -30,16 +30,19 @@ func commands(t *testing.T, page, heading string) []string {
 	return all
 }
 
-// installs returns the command by which docs/releasing.md installs with a program, for this machine.
+// installs returns the commands by which docs/releasing.md installs with a program, for this machine.
 func installs(t *testing.T, program string) string {
 	t.Helper()
+	var typed []string
 	for _, command := range commands(t, "docs/releasing.md", "## Packages") {
 		if strings.HasPrefix(strings.TrimPrefix(command, "sudo "), program+" ") {
-			return strings.Replace(command, "linux_amd64", "linux_"+here.arch, 1)
+			typed = append(typed, strings.Replace(command, "linux_amd64", "linux_"+here.arch, 1))
 		}
 	}
-	t.Fatalf("docs/releasing.md: has no command of %s", program)
-	return ""
+	if len(typed) == 0 {
+		t.Fatalf("docs/releasing.md: has no command of %s", program)
+	}
+	return strings.Join(typed, "\n")
 }
 
 // TestCommandsOfThePackages: another test of this package types each command.
@@ -82,7 +85,7 @@ func typeApt(t *testing.T, out, dir string) {
 	}
 	config := filepath.Join(own, "apt.conf")
 	if err := os.WriteFile(config, fmt.Appendf(nil, `Dir::State "%[1]s/state"; Dir::Cache "%[1]s/cache"; Dir::Log "%[1]s/log";
-Dir::State::status "%[2]s/var/lib/dpkg/status"; Dir::Etc::sourcelist "/dev/null"; Dir::Etc::sourceparts "/dev/null";
+Dir::State::status "%[2]s/var/lib/dpkg/status"; Dir::Etc::sourcelist "/dev/null"; Dir::Etc::sourceparts "/dev/null"; Dir::Etc::parts "/dev/null"; Dir::Etc::main "/dev/null";
 APT::Get::Assume-Yes "true"; APT::Sandbox::User "root"; DPkg::Options { "--root=%[2]s"; "--log=%[1]s/log/dpkg.log"; };
 `, own, dir), 0o600); err != nil {
 		t.Fatal(err)
@@ -97,12 +100,18 @@ func typeDnf(t *testing.T, out, dir string) {
 	}, "ROOT="+dir)
 }
 
-// typeBrew types the command of the page for Homebrew. testdata/brew.rb, with the archive that Homebrew would
-// download, stands for it, and installs into a directory.
+// typeBrew types the commands of the page for Homebrew. testdata/brew.rb, with the archive that Homebrew would
+// download, stands for it, and installs into a directory. Like Homebrew, it takes formulae of a tap only.
 func typeBrew(t *testing.T, out, prefix string) {
 	home := t.TempDir()
 	typeCommand(t, out, installs(t, "brew"), map[string]string{
-		"brew": `[ "$1 $2" = "install --formula" ]; formula=$(realpath "$3"); cd "$CELLAR"; exec ruby "$BREW" "$formula" "$OS" "$ARCH" install`,
+		"brew": `tap="$HOME/Taps/${2%/trl}"
+case $1 in
+tap-new) mkdir -p "$HOME/Taps/$2/Formula" ;;
+--repository) echo "$HOME/Taps/$2" ;;
+install) cd "$CELLAR"; exec ruby "$BREW" "$tap/Formula/trl.rb" "$OS" "$ARCH" install ;;
+*) exit 64 ;;
+esac`,
 	}, "HOME="+home, "XDG_RUNTIME_DIR="+home, "PREFIX="+prefix, "CELLAR="+unpacked(t, out), "BREW="+absolute(t, "testdata/brew.rb"),
 		"OS="+here.os, "ARCH="+here.arch)
 }
