@@ -105,11 +105,10 @@ func typeDnf(t *testing.T, out, dir string) {
 func typeBrew(t *testing.T, out, prefix string) {
 	home := t.TempDir()
 	typeCommand(t, out, installs(t, "brew"), map[string]string{
-		"brew": `tap="$HOME/Taps/${2%/trl}"
-case $1 in
-tap-new) mkdir -p "$HOME/Taps/$2/Formula" ;;
---repository) echo "$HOME/Taps/$2" ;;
-install) cd "$CELLAR"; exec ruby "$BREW" "$tap/Formula/trl.rb" "$OS" "$ARCH" install ;;
+		"brew": `case $1 in
+tap-new) [ "$2" = --no-git ]; mkdir -p "$HOME/$3/Formula" ;;
+--repository) echo "$HOME/$2" ;;
+install) formula=$HOME/${2%/*}/Formula/${2##*/}.rb; cd "$CELLAR"; exec ruby "$BREW" "$formula" "$OS" "$ARCH" install ;;
 *) exit 64 ;;
 esac`,
 	}, "HOME="+home, "XDG_RUNTIME_DIR="+home, "PREFIX="+prefix, "CELLAR="+unpacked(t, out), "BREW="+absolute(t, "testdata/brew.rb"),
