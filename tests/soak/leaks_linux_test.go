@@ -16,9 +16,9 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-var runs = flag.Int("runs", 2000, "commands of TestLeaks")
+var runs = flag.Int("runs", 1000, "commands of TestLeaks")
 
-// TestLeaks runs thousands of commands that end in every way there is, over many
+// TestLeaks runs many commands that end in every way there is, over many
 // sessions at once, and then looks for anything that was not there before.
 func TestLeaks(t *testing.T) {
 	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", "0.5", "--max-sessions", "200", "--log-level", "error",

@@ -19,7 +19,7 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-var kills = flag.Int("kills", 200, "times that TestKilledAnywhere kills the daemon")
+var kills = flag.Int("kills", 100, "times that TestKilledAnywhere kills the daemon")
 
 // ticker prints numbered lines on both streams until its file is removed, and then their number. Some lines end in the middle of a write, inside a character.
 const ticker = `i=0; while [ -e %s ]; do printf 'out %%d \303' $i; echo "err $i" >&2; printf '\244\n'; i=$((i+1)); [ $((i %% 50)) -gt 0 ] || sleep 0.01; done; echo "total $i"; exit 7`
