@@ -141,7 +141,7 @@ func New(t *testing.T, flags ...string) *Engine {
 	return e
 }
 
-// Possible returns why no engine can be started here; nil if one can.
+// Possible returns why no engine can be started here with its images; nil if one can.
 func Possible() error {
 	if os.Getuid() != 0 {
 		return errors.New("dockerd needs root")
@@ -154,7 +154,8 @@ func Possible() error {
 	if err := exec.Command("unshare", "--net", "true").Run(); err != nil {
 		return fmt.Errorf("no network namespace can be made: %w", err)
 	}
-	return nil
+	_, err := staticBusybox() // for the images
+	return err
 }
 
 // Start starts an engine, with its images. The caller stops it.

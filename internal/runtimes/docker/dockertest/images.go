@@ -129,29 +129,40 @@ func (e *Engine) load(name string, tr tree, changes ...string) error {
 
 // busybox is a root file system with a static BusyBox and links for all of its applets.
 func busybox() (tree, error) {
-	cache, err := os.UserCacheDir()
+	path, err := staticBusybox()
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range []string{filepath.Join(cache, "trl-test/busybox-static/bin/busybox"), "/bin/busybox"} {
-		data, err := os.ReadFile(path)
-		if err != nil || !static(path) {
-			continue
-		}
-		applets, err := exec.Command(path, "--list").Output()
-		if err != nil {
-			return nil, err
-		}
-		tr := tree{"bin": {dir: true, mode: 0o755}, "bin/busybox": {mode: 0o755, content: data}}
-		for name := range strings.Lines(string(applets)) {
-			if name = strings.TrimSpace(name); name != "busybox" {
-				tr["bin/"+name] = file{link: "busybox"}
-			}
-		}
-		tr.common("/bin/sh")
-		return tr, nil
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
 	}
-	return nil, errors.New("no static busybox was found; tests/setup.sh gets it")
+	applets, err := exec.Command(path, "--list").Output()
+	if err != nil {
+		return nil, err
+	}
+	tr := tree{"bin": {dir: true, mode: 0o755}, "bin/busybox": {mode: 0o755, content: data}}
+	for name := range strings.Lines(string(applets)) {
+		if name = strings.TrimSpace(name); name != "busybox" {
+			tr["bin/"+name] = file{link: "busybox"}
+		}
+	}
+	tr.common("/bin/sh")
+	return tr, nil
+}
+
+// staticBusybox finds a BusyBox that needs no libraries.
+func staticBusybox() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	for _, path := range []string{filepath.Join(cache, "trl-test/busybox-static/bin/busybox"), "/bin/busybox"} {
+		if static(path) {
+			return path, nil
+		}
+	}
+	return "", errors.New("no static busybox was found; tests/setup.sh gets it")
 }
 
 // static reports whether a program needs no interpreter.
