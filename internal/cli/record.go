@@ -39,7 +39,7 @@ trl does not record your input, unless you use --input; passwords are then in th
 Only you can read the file. When you detach with Ctrl-\, the terminal keeps running and is
 still recorded; trl export --cast writes the file later.
 
-Without a terminal of your own, the program runs in one of 80 columns.
+Without a terminal of your own, PROGRAM is necessary; it runs in one of 80 columns.
 
 Exit status: the program's own, even if the recording stopped early; trl reports that.`,
 		Example: `  trl record                           your shell, until exit
@@ -47,7 +47,11 @@ Exit status: the program's own, even if the recording stopped early; trl reports
   trl record 'make test | tee log'
   trl play demo.cast`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, person := a.Terminal(); person {
+			_, person := a.Terminal()
+			if !person && len(args) == 0 {
+				return ui.UsageErrorf(cmd, "your shell needs a terminal in which you type; name a PROGRAM to record it without one")
+			}
+			if person {
 				if err := ui.CheckWindow("trl record", "if your terminal can do more: TERM=xterm trl record …"); err != nil {
 					return err
 				}

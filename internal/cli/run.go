@@ -45,7 +45,8 @@ session's shell: at once, even if the shell is busy, in the directory and enviro
 the session began with.
 
 The command's stdin is empty. With -i it reads your stdin as it comes. With -t it has a
-terminal, for programs such as vim, top or sudo: your window, or one of 80 columns.
+terminal, for programs such as vim, top or sudo: your window, or one of 80 columns, into
+which -i types your stdin and then Ctrl-D.
 
 Exit status: the command's own; 124 it timed out; 130 after Ctrl-C, 143 after SIGTERM;
 125 trl itself had a problem; 126 or 127 the shell cannot be used or found.`,

@@ -72,7 +72,7 @@ func (r *run) inTerminal(ctx context.Context, c *client.Client, p api.SessionCre
 	return err
 }
 
-// passTerminal prints the output of the terminal and, with -i, types our stdin into it.
+// passTerminal prints the output of the terminal and, with -i, types our stdin and its end into it.
 func (r *run) passTerminal(ctx context.Context, c *client.Client, info api.SessionInfo) error {
 	s, err := c.ExecStream(ctx, api.ExecStreamParams{ExecID: info.ExecID})
 	if err != nil {
@@ -82,17 +82,8 @@ func (r *run) passTerminal(ctx context.Context, c *client.Client, info api.Sessi
 	typing, stop := context.WithCancel(ctx)
 	defer stop()
 	if r.flags.stdin {
-		y := attach.NewTypist(c, info.SessionID)
-		go y.Run(typing)
 		go func() {
-			b := make([]byte, inputChunk)
-			for {
-				n, err := r.app.Stdin.Read(b)
-				y.Add(b[:n])
-				if err != nil {
-					return
-				}
-			}
+			_ = attach.Type(typing, c, info.SessionID, r.app.Stdin) // the stream reports a session that has ended
 		}()
 	}
 	for {

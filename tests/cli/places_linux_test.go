@@ -74,7 +74,8 @@ func (a *account) login() string { return fmt.Sprintf("/run/user/%d", a.uid) }
 
 func (a *account) logIn(t *testing.T) {
 	t.Helper()
-	if err := os.Mkdir(a.login(), 0o700); err != nil {
+	// A machine without systemd has no directory for those of its users.
+	if err := errors.Join(os.MkdirAll(filepath.Dir(a.login()), 0o755), os.Mkdir(a.login(), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chown(a.login(), a.uid, a.uid); err != nil {

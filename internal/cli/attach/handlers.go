@@ -87,7 +87,7 @@ func (v *viewer) send(typed []byte) {
 	if v.typist == nil || len(typed) == 0 {
 		return
 	}
-	if typed = v.window.Typed(typed); len(typed) > 0 && !v.typist.Add(typed) {
+	if typed = v.window.Typed(typed); len(typed) > 0 && !v.typist.add(typed) {
 		_, _ = v.out.Write([]byte("\a"))
 	}
 }

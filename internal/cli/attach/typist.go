@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -22,14 +23,69 @@ const (
 	lastTyped = 2 * time.Second
 )
 
-// Typist types into the terminal of a session, in order: it sends a piece when the one before
-// has arrived. Each piece has an id, so that nothing is typed twice even if the daemon restarts
-// meanwhile. It is safe for concurrent use.
-//
-// Goroutines: the one that calls Run.
-type Typist struct {
+// Type types all that r holds into the terminal of a session, as fast as its program reads, and
+// then what ends input on a terminal: end-of-file, twice if a line is unfinished, because the first
+// one only hands that line over.
+func Type(ctx context.Context, c *client.Client, session string, r io.Reader) error {
+	const eof = "\x04"
+	t := typing{client: c, session: session, id: rand.Text()}
+	b := make([]byte, typedAtOnce)
+	for end := eof; ; {
+		n, err := r.Read(b)
+		if n > 0 {
+			if err := t.write(ctx, b[:n]); err != nil {
+				return err
+			}
+			if end = eof; b[n-1] != '\n' {
+				end += eof
+			}
+		}
+		if err != nil {
+			return errors.Join(t.write(ctx, []byte(end)), unlessEOF(err))
+		}
+	}
+}
+
+func unlessEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// typing sends pieces of input to a terminal. Each has an id, so that nothing is typed twice even if
+// the daemon restarts meanwhile.
+type typing struct {
 	client  *client.Client
 	session string
+	id      string
+	pieces  int // that were sent
+}
+
+// write types one piece. It waits for a program that has not read its earlier input.
+func (t *typing) write(ctx context.Context, data []byte) error {
+	t.pieces++
+	p := api.SessionInputParams{SessionID: t.session, WriteID: fmt.Sprintf("%s/%d", t.id, t.pieces)}
+	p.Text, p.DataBase64 = ui.TextOrBase64(data)
+	var pause ui.Backoff
+	for {
+		_, err := t.client.SessionInput(ctx, p)
+		var e *api.Error
+		if !errors.As(err, &e) || e.Code != api.CodeResourcePressure {
+			return err
+		}
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// typist types what a person types into the terminal of a session, in order: it sends a piece when
+// the one before has arrived. It is safe for concurrent use.
+//
+// Goroutines: the one that calls run.
+type typist struct {
+	typing
 	failed  chan error    // of capacity 1: why the typist stopped
 	wake    chan struct{} // of capacity 1
 	done    chan struct{} // closed when Run has returned
@@ -39,16 +95,16 @@ type Typist struct {
 	close bool   // guarded by mu; no more keys come
 }
 
-// NewTypist returns a typist for a session. The caller must call Run.
-func NewTypist(c *client.Client, session string) *Typist {
-	return &Typist{
-		client: c, session: session,
+// newTypist returns a typist for a session. The caller must call run.
+func newTypist(c *client.Client, session string) *typist {
+	return &typist{
+		typing: typing{client: c, session: session, id: rand.Text()},
 		failed: make(chan error, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
 
-// Add queues keys. It reports whether there was room.
-func (y *Typist) Add(data []byte) bool {
+// add queues keys. It reports whether there was room.
+func (y *typist) add(data []byte) bool {
 	y.mu.Lock()
 	room := len(y.queue)+len(data) <= maxTyped
 	if room {
@@ -60,7 +116,7 @@ func (y *Typist) Add(data []byte) bool {
 }
 
 // finish waits a moment until everything is typed.
-func (y *Typist) finish() {
+func (y *typist) finish() {
 	y.mu.Lock()
 	y.close = true
 	y.mu.Unlock()
@@ -71,25 +127,23 @@ func (y *Typist) finish() {
 	}
 }
 
-func (y *Typist) signal() {
+func (y *typist) signal() {
 	select {
 	case y.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run types until ctx ends, or until everything is typed after finish.
-func (y *Typist) Run(ctx context.Context) {
+// run types until ctx ends, or until everything is typed after finish.
+func (y *typist) run(ctx context.Context) {
 	defer close(y.done)
-	id := rand.Text()
-	for n := 1; ; {
+	for {
 		data, last := y.next()
 		if len(data) > 0 {
-			if err := y.write(ctx, data, fmt.Sprintf("%s/%d", id, n)); err != nil {
+			if err := y.write(ctx, data); err != nil {
 				y.failed <- err
 				return
 			}
-			n++
 			continue
 		}
 		if last {
@@ -103,7 +157,7 @@ func (y *Typist) Run(ctx context.Context) {
 	}
 }
 
-func (y *Typist) next() (data []byte, last bool) {
+func (y *typist) next() (data []byte, last bool) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	n := min(len(y.queue), typedAtOnce)
@@ -112,21 +166,4 @@ func (y *Typist) next() (data []byte, last bool) {
 		y.queue = nil
 	}
 	return data, y.close
-}
-
-// write types one piece. It waits for a program that has not read its earlier input.
-func (y *Typist) write(ctx context.Context, data []byte, id string) error {
-	p := api.SessionInputParams{SessionID: y.session, WriteID: id}
-	p.Text, p.DataBase64 = ui.TextOrBase64(data)
-	var pause ui.Backoff
-	for {
-		_, err := y.client.SessionInput(ctx, p)
-		var e *api.Error
-		if !errors.As(err, &e) || e.Code != api.CodeResourcePressure {
-			return err
-		}
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
-	}
 }

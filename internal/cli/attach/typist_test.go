@@ -8,7 +8,7 @@ import (
 // TestTypistQueue: keys leave the queue in order and in pieces that fit into one call, and the
 // queue has a limit.
 func TestTypistQueue(t *testing.T) {
-	y := NewTypist(nil, "s")
+	y := newTypist(nil, "s")
 	if data, last := y.next(); len(data) != 0 || last {
 		t.Errorf("an empty queue has %q, last %v", data, last)
 	}
@@ -16,11 +16,11 @@ func TestTypistQueue(t *testing.T) {
 	for i := range 3 {
 		keys := bytes.Repeat([]byte{byte('a' + i)}, typedAtOnce-1)
 		want = append(want, keys...)
-		if !y.Add(keys) {
+		if !y.add(keys) {
 			t.Fatal("no room")
 		}
 	}
-	if y.Add(make([]byte, maxTyped)) {
+	if y.add(make([]byte, maxTyped)) {
 		t.Error("the queue has no limit")
 	}
 	var got []byte
@@ -37,7 +37,7 @@ func TestTypistQueue(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Error("the keys are not what was typed")
 	}
-	if !y.Add(make([]byte, maxTyped)) {
+	if !y.add(make([]byte, maxTyped)) {
 		t.Error("an empty queue has no room")
 	}
 }

@@ -53,7 +53,7 @@ type viewer struct {
 	out      *ui.TerminalWriter
 	window   *view.Window
 	stream   *client.Stream
-	typist   *Typist
+	typist   *typist
 	output   []byte // received, but not shown yet
 
 	events  chan update
@@ -114,8 +114,8 @@ func (v *viewer) run(parent context.Context) (outcome *api.ExecOutcome, err erro
 	v.start(func() { v.receive(ctx) })
 	v.start(func() { ui.ReadChunks(v.terminal, 32<<10, v.typed, ctx.Done()) })
 	if !v.ReadOnly {
-		v.typist = NewTypist(v.client, v.Session)
-		v.start(func() { v.typist.Run(ctx) })
+		v.typist = newTypist(v.client, v.Session)
+		v.start(func() { v.typist.run(ctx) })
 	}
 	return v.loop(ctx, signals)
 }
