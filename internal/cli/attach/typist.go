@@ -86,9 +86,9 @@ func (t *typing) write(ctx context.Context, data []byte) error {
 // Goroutines: the one that calls run.
 type typist struct {
 	typing
-	failed  chan error    // of capacity 1: why the typist stopped
-	wake    chan struct{} // of capacity 1
-	done    chan struct{} // closed when Run has returned
+	failed chan error    // of capacity 1: why the typist stopped
+	wake   chan struct{} // of capacity 1
+	done   chan struct{} // closed when Run has returned
 
 	mu    sync.Mutex
 	queue []byte // guarded by mu
