@@ -138,7 +138,7 @@ func TestNoDaemonComes(t *testing.T) {
 	for _, c := range []struct {
 		retention float64
 		ephemeral bool
-	}{{0.05, false}, {-1, false}, {1000, true}} {
+	}{{0.05, false}, {-1, false}, {0.05, true}, {-1, true}} {
 		limits.RetentionS = c.retention
 		d := untilGo(t, api.SessionCreateParams{Kind: api.KindTerminal, Ephemeral: c.ephemeral})
 		d.endAlone(t)
@@ -162,6 +162,21 @@ func TestNoDaemonComes(t *testing.T) {
 		if err := d.cmd.Wait(); err != nil || exists(d.dir) || alive(pid) {
 			t.Errorf("ended %v: %v", ended, err)
 		}
+	}
+}
+
+// The owner of an ephemeral terminal gets the end of its program from the next daemon.
+func TestEphemeralEndsWithoutDaemon(t *testing.T) {
+	d := untilGo(t, api.SessionCreateParams{Kind: api.KindTerminal, Ephemeral: true})
+	d.endAlone(t)
+	d.connect()
+	if info := d.details(); info.State != api.SessionTerminated || info.ExitCode == nil {
+		t.Errorf("%s", text(info))
+	}
+	_, exported := d.destroyAndFetch()
+	d.safe()
+	if _, err := export.Open(bytes.NewReader(exported), int64(len(exported))); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -163,6 +163,9 @@ const (
 	farewellTimeout = 5 * time.Second
 	// defaultRetention is how long it waits for a daemon, if no limit says how long.
 	defaultRetention = time.Hour
+	// ownerPatience is how long it waits at most if the session is ephemeral. Its owner starts the
+	// next daemon within seconds, and still wants the output and the status of its program.
+	ownerPatience = 10 * time.Second
 )
 
 // leave ends the runner of a session that ended on its own, later: the remains of the session
@@ -180,16 +183,18 @@ func (r *Runner) leave() {
 
 // patienceLocked is how long a runner without a daemon waits for one.
 func (r *Runner) patienceLocked() time.Duration {
-	lim := r.params.Limits
-	switch {
-	case !r.created || r.unwanted:
-		return 0
-	case (r.params.Params.Ephemeral || lim.RetentionS < 0) && !r.isRecordedLocked():
-		return 0
-	case lim.RetentionS > 0:
-		return seconds(lim.RetentionS) - time.Since(r.endedAt)
+	retention := r.params.Limits.RetentionS
+	patience := defaultRetention
+	if retention > 0 {
+		patience = seconds(retention)
 	}
-	return defaultRetention - time.Since(r.endedAt)
+	switch {
+	case !r.created || r.unwanted || retention < 0 && !r.isRecordedLocked():
+		return 0
+	case r.params.Params.Ephemeral && !r.isRecordedLocked():
+		patience = min(patience, ownerPatience)
+	}
+	return patience - time.Since(r.endedAt)
 }
 
 // waitThenExitLocked ends the runner after d, unless a daemon connects before.
@@ -200,6 +205,9 @@ func (r *Runner) waitThenExitLocked(d time.Duration) {
 
 // terminate ends the runner after a signal. Without a daemon the runner exits at once.
 func (r *Runner) terminate() {
+	r.mu.Lock()
+	r.unwanted = true // if the daemon leaves now, the runner does not wait for another
+	r.mu.Unlock()
 	r.destroy(link.DestroyParams{Cause: "the runner got a signal to end"}, true)
 	if !r.hasDaemon() {
 		r.exit()

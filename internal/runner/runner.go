@@ -82,7 +82,7 @@ type Runner struct {
 	conn       *link.Conn          // guarded by mu; the daemon's connection
 	key        string              // guarded by mu; the key of its daemons; empty if they have none
 	created    bool                // guarded by mu
-	unwanted   bool                // guarded by mu; the daemon left before the session was created
+	unwanted   bool                // guarded by mu; no daemon will fetch the remains: the runner waits for none
 	state      api.SessionState    // guarded by mu, written by toLocked only
 	params     link.CreateParams   // guarded by mu until created
 	found      shell.Program       // like params; the shell, where there is one
