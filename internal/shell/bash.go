@@ -82,7 +82,7 @@ func (p bash) command(d dir, r request) (file, wrapper, control string) {
 		control = fmt.Sprintf("{ %s %s; } <%s >%s 2>%s\n%s\n", dot, d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
 	}
 	if r.lastStatus != 0 {
-		control = `\builtin . ` + d.last() + "\n" + control
+		control = d.setLast(`\builtin .`) + control
 	}
 	if p.old {
 		return `\builtin eval ` + bashQuote(noOption(r.text)) + "\n", "", control

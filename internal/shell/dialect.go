@@ -107,7 +107,7 @@ type dir struct {
 func (d dir) dumpFile() string { return d.path + "/d" } // script: dump the state
 func (d dir) command() string  { return d.path + "/c" } // script: the command's text
 func (d dir) wrapper() string  { return d.path + "/w" } // script: sources the command (fish)
-func (d dir) last() string     { return d.path + "/r" } // script: "return N", to set $?
+func (d dir) last() string     { return d.path + "/r" } // script of lastScript, to set $?
 func (d dir) typed() string    { return d.path + "/t" } // script: control text too long to be typed
 func (d dir) script() string   { return d.path + "/y" } // FIFO (macOS) or file (isolated): a script for sourcePipe
 func (d dir) stdin() string    { return d.path + "/i" } // FIFO (macOS) or file (isolated): a command's stdin
@@ -115,6 +115,14 @@ func (d dir) stdin() string    { return d.path + "/i" } // FIFO (macOS) or file 
 // output and ping are numbered, because a process may still use an earlier one.
 func (d dir) output(n int) string { return d.path + "/o" + strconv.Itoa(n) }
 func (d dir) ping(n int) string   { return d.path + "/z" + strconv.Itoa(n) }
+
+// setLast returns a line that sources last() with dot, to set $? to a status that is not 0. As
+// the first part of an && list it neither ends a shell with errexit nor runs a trap on ERR: the
+// command that follows would be lost.
+func (d dir) setLast(dot string) string { return dot + " " + d.last() + " && :\n" }
+
+// lastScript returns the content of last(). dash and ash also apply errexit to the return itself.
+func lastScript(status int) string { return "return " + strconv.Itoa(status) + " && :\n" }
 
 // envPrefix returns "K='v' " for each variable. In POSIX shells, assignments before a command
 // last as long as the command, however it ends.

@@ -52,7 +52,7 @@ func (p dash) command(d dir, r request) (file, wrapper, control string) {
 	// when it returns to the top level. `command` prevents that for errors.
 	control = fmt.Sprintf("%s\\command . %s; %s\n", envPrefix(r.env), d.command(), p.status(d, r.token))
 	if r.lastStatus != 0 {
-		control = `\command . ` + d.last() + "\n" + control
+		control = d.setLast(`\command .`) + control
 	}
 	return evalScript(quote(noOption(r.text)), r), "", control
 }
@@ -151,7 +151,7 @@ func (p ash) command(d dir, r request) (file, wrapper, control string) {
 	// special builtin would remain.
 	control = fmt.Sprintf("\\. %s\n%s\n", d.command(), p.status(d, r.token))
 	if r.lastStatus != 0 {
-		control = `\. ` + d.last() + "\n" + control
+		control = d.setLast(`\.`) + control
 	}
 	return evalScript(quote(noOption(r.text)), r), "", control
 }

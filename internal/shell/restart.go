@@ -73,6 +73,38 @@ func (s *Shell) bestState(c *Command) *State {
 	return st
 }
 
+// dropReadonly replaces a shell in which the command has made variables of its own environment
+// readonly, so that the script of leave cannot undo them. The new shell has the same state, with
+// these variables as they were before the command. It reports whether there is a new shell.
+func (r *run) dropReadonly() bool {
+	s := r.Shell
+	if len(r.req.env) == 0 || !s.dialect.scopesEnv() {
+		return false
+	}
+	s.dirty = true
+	s.Checkpoint()
+	if s.dirty || s.dead() {
+		return false
+	}
+	fixed := map[string]bool{}
+	for _, e := range r.req.env {
+		if s.checkpoint.isReadonly(e.key) {
+			fixed[e.key] = true
+		}
+	}
+	if len(fixed) == 0 {
+		return false
+	}
+	before := r.before
+	if before == nil {
+		before = environState(s.cfg.Env)
+	}
+	s.killUnusable()
+	r.oc.Died = s.restart(s.checkpoint.withDefinitions(fixed, before))
+	r.oc.Restarted = true
+	return r.oc.Died == nil
+}
+
 // existing returns dir, or its nearest parent that exists.
 func existing(dir string) string {
 	for {

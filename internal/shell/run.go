@@ -2,8 +2,8 @@ package shell
 
 import (
 	"os"
+	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -23,6 +23,7 @@ type run struct {
 	req     request
 	start   time.Time
 	streams [2]*stream
+	before  *State                // the last known state from before the command; may be nil
 	earlier map[int]uint64        // processes older than the command: pid → start time
 	strays  func() []process.Info // Config.Strays since the start of the command; may be nil
 	oc      Outcome
@@ -95,6 +96,7 @@ func (r *run) prepareCommand() error {
 	if s.dirty && (len(c.Env) > 0 || mayEndShell(c.Text)) {
 		s.Checkpoint()
 	}
+	r.before = s.checkpoint
 	if err := r.openStreams(); err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (r *run) controlText() (string, error) {
 		r.req.stdin, r.oc.feeder = f.path, f
 	}
 	if s.last != 0 && s.lastFile != s.last {
-		if err := writeFile(s.dir.last(), []byte("return "+strconv.Itoa(s.last)+"\n")); err != nil {
+		if err := writeFile(s.dir.last(), []byte(lastScript(s.last))); err != nil {
 			return "", err
 		}
 		s.lastFile = s.last
@@ -321,9 +323,13 @@ func (r *run) shellDied() {
 		}
 	}
 	s.readSink(&s.sinkOut, &s.printedOut)
+	s.readSink(&s.sinkErr, &s.printedErr)
 	if !s.dialect.terminal() {
 		r.cmd.Log.Append(output.Stdout, s.printedOut)
 	}
+	// The new shell prints a prompt, which is no error of the command: see appendShellErrors.
+	printed := slices.Clone(s.printedErr)
+	defer func() { s.printedErr = append(s.printedErr[:0], printed...) }()
 	dumped := s.exitDump != nil
 	if err := s.restart(s.bestState(r.cmd)); err != nil {
 		r.oc.Died = err
@@ -348,7 +354,11 @@ func (r *run) leave() bool {
 	if leave == "" || r.oc.Died != nil {
 		return false
 	}
-	if _, err := s.runScript(leave, time.Now().Add(bookkeepTime)); err != nil && !s.dead() {
+	st, err := s.runScript(leave, time.Now().Add(bookkeepTime))
+	if err == nil && st.code != 0 && r.dropReadonly() {
+		_, err = s.runScript(leave, time.Now().Add(bookkeepTime))
+	}
+	if err != nil && !s.dead() {
 		s.proc.Signal(syscall.SIGKILL)
 		<-s.proc.Done()
 	}

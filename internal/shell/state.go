@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -178,6 +179,13 @@ func (st *State) withDefinitions(keys map[string]bool, old *State) *State {
 	merged.exports = replaceNamed(st.exports, old.exports, keys)
 	merged.readonly = replaceNamed(st.readonly, old.readonly, keys)
 	return &merged
+}
+
+// isReadonly reports whether a variable is readonly.
+func (st *State) isReadonly(name string) bool {
+	is := func(s statement) bool { return s.name == name }
+	return slices.ContainsFunc(st.readonly, is) ||
+		slices.ContainsFunc(st.vars, func(s statement) bool { return is(s) && strings.Contains(s.flags, "r") })
 }
 
 func replaceNamed(list, old []statement, keys map[string]bool) []statement {

@@ -52,7 +52,7 @@ func (zsh) status(d dir, token string) string {
 func (p zsh) command(d dir, r request) (file, wrapper, control string) {
 	set := ""
 	if r.lastStatus != 0 {
-		set = `\builtin . ` + d.last() + "\n"
+		set = d.setLast(`\builtin .`)
 	}
 	// The redirections are those of a group, because otherwise xtrace would print to the wrong
 	// stderr. $(<file) drops newlines at the end of the text, which does no harm. Short texts
@@ -86,8 +86,8 @@ func (zsh) enter(r request) string {
 func (zsh) leave(r request) string {
 	var b strings.Builder
 	for i, e := range r.env {
-		k := e.key
-		fmt.Fprintf(&b, "if [[ -n ${__trl_t%d-} ]]; then %s=$__trl_o%d; [[ $__trl_t%d = *export* ]] || \\builtin typeset -g +x %s; else \\builtin unset %s; fi; \\builtin unset __trl_t%d __trl_o%d\n", i, k, i, i, k, k, i, i)
+		// A variable of enter that is unset has been dealt with, before leave was cut off.
+		fmt.Fprintf(&b, "if [[ -z ${__trl_t%[1]d+x} ]]; then :; elif [[ -n $__trl_t%[1]d ]]; then %[2]s=$__trl_o%[1]d; [[ $__trl_t%[1]d = *export* ]] || \\builtin typeset -g +x %[2]s; else \\builtin unset %[2]s; fi; \\builtin unset __trl_t%[1]d __trl_o%[1]d\n", i, e.key)
 	}
 	if r.workingDir != "" {
 		b.WriteString("\\builtin cd -q -- \"${__trl_p-/}\"; OLDPWD=${__trl_q-}; \\builtin unset __trl_p __trl_q\n")
