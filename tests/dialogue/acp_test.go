@@ -119,6 +119,7 @@ func TestACPDeny(t *testing.T) {
 		{"ask-untitled rm -rf x", "", "deny", "client"},
 		{`ask-call {"title":"rm -rf /"}`, "title", "deny", "policy"},
 		{`ask-call {"title":"rm -rf /","kind":"other"}`, "title", "deny", "policy"},
+		{`ask-call {"title":"rm -rf /","kind":"shell"}`, "title", "deny", "policy"},
 		{`ask-call {"title":"ls"}`, "title", "allow", "policy"},
 		{`ask-call {"title":"look"}`, "title", "allow", "policy"},
 		{`ask-call {"title":"look","rawInput":{"command":"rm -rf /"}}`, "input", "deny", "policy"},

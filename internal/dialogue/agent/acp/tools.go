@@ -23,6 +23,9 @@ var toolKinds = map[string]string{
 	"read": "read", "edit": "edit", "delete": "edit", "move": "edit", "search": "search", "execute": "execute", "fetch": "fetch",
 }
 
+// definedKinds are the kinds of tools that ACP defines.
+var definedKinds = []string{"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"}
+
 // tool is a tool call with all its changes so far.
 type tool struct {
 	item  api.DialogueItem
@@ -81,7 +84,11 @@ func (t *tool) change(u toolCall) {
 		tool.Kind = cmp.Or(toolKinds[u.Kind], "other")
 	}
 	if t.named = t.named || u.Name != ""; u.Name != "" || !t.named {
-		tool.Name = cmp.Or(u.Name, u.Kind, tool.Name, "other") // most agents send only the kind
+		kind := u.Kind
+		if kind != "" && !slices.Contains(definedKinds, kind) {
+			kind = "other" // the tool is unknown: a rule for execute must not miss a kind like shell
+		}
+		tool.Name = cmp.Or(u.Name, kind, tool.Name, "other") // most agents send only the kind
 	}
 	tool.Title = cmp.Or(u.Title, tool.Title)
 	if raw := jsonrpc.NotNull(u.RawInput); raw != nil {
