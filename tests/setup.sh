@@ -161,11 +161,12 @@ v=$(sed -n 's/^const grpcurlVersion = "\(.*\)"/\1/p' tests/grpc/docs_test.go)
 { keep "grpcurl-$v" from_go "github.com/fullstorydev/grpcurl/cmd/grpcurl@v$v" && ls "$kept/grpcurl-$v"; } ||
   skipped "grpcurl $v cannot be built: its commands on the page about gRPC"
 
-# Kubernetes is built from its modules: once about ten minutes on two cores.
+# build_kubernetes VERSION PACKAGE PROGRAM NAME builds a program of Kubernetes from its modules. The
+# cluster takes about ten minutes on two cores, once.
 build_kubernetes() {
-  local v=$1 out=$PWD/$2 x=k8s.io/component-base/version
+  local v=$1 package=$2 out=$PWD/$4/$3 x=k8s.io/component-base/version
   (cd "$tree/tests/kube" && CGO_ENABLED=0 nice go build -buildvcs=false -p 2 -trimpath \
-    -ldflags "-s -w -X $x.gitVersion=v$v -X $x.gitMajor=${v%%.*} -X $x.gitMinor=$(echo "$v" | cut -d. -f2)" -o "$out/kubetest" .)
+    -ldflags "-s -w -X $x.gitVersion=v$v -X $x.gitMajor=${v%%.*} -X $x.gitMinor=$(echo "$v" | cut -d. -f2)" -o "$out" "$package")
 }
 
 say "Kubernetes"
@@ -173,8 +174,10 @@ v=$(sed -n 's/^const Version = "\(.*\)"/\1/p' internal/runtimes/kubernetes/clust
 if [ "$(uname)" != Linux ] || [ "$(id -u)" -ne 0 ]; then
   skipped "a cluster needs Linux and root: sessions in a real Kubernetes"
 else
-  { keep "kubernetes-$v" build_kubernetes "$v" && "$kept/kubernetes-$v/kubetest" kubelet --version; } ||
+  { keep "kubernetes-$v" build_kubernetes "$v" . kubetest && "$kept/kubernetes-$v/kubetest" kubelet --version; } ||
     skipped "Kubernetes $v cannot be built: sessions in a real Kubernetes"
+  { keep "kubectl-$v" build_kubernetes "$v" k8s.io/kubernetes/cmd/kubectl kubectl && "$kept/kubectl-$v/kubectl" version --client; } ||
+    skipped "kubectl $v cannot be built: a daemon in a real Kubernetes"
 fi
 
 # The versions of the agents are those of tests/dialogue/programs.
