@@ -26,9 +26,9 @@ type image struct {
 // The user of the daemon's image, as in dist/kubernetes/daemon.yaml.
 const passwd = "root:x:0:0:root:/:/sbin/nologin\ntrl:x:10001:10001:TRL:/state:/sbin/nologin\n"
 
-// images makes an image of the daemon and one of the runner, for both architectures. Neither has
+// makeImages makes an image of the daemon and one of the runner, for both architectures. Neither has
 // a shell or any other program: sessions of the daemon live in other containers, pods and machines.
-func (r *release) images() error {
+func (r *release) makeImages() error {
 	for _, i := range []image{
 		{
 			name:   "trl",

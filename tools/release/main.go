@@ -29,6 +29,7 @@ type release struct {
 	programs map[platform]programs
 	extras   []file // what accompanies the program: manual pages, completions, licence
 	sdks     bool   // whether the packages of the SDKs are made too; that takes Python and Node
+	images   bool   // whether only the images are made
 }
 
 // platform is one on which TRL runs.
@@ -57,6 +58,7 @@ func main() {
 	flag.StringVar(&r.out, "out", "build/release", "the directory of the results; it is emptied")
 	flag.StringVar(&r.version, "version", "", "the version")
 	only := flag.String("only", "", "one platform, such as linux/amd64, for trying it out")
+	flag.BoolVar(&r.images, "images", false, "make the images and nothing else")
 	notesOnly := flag.Bool("notes", false, "print what the changelog says about the version, and build nothing")
 	flag.Parse()
 	r.sdks = *only == ""
@@ -108,10 +110,13 @@ func (r *release) pack() error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
 	}
+	if r.images {
+		return r.makeImages()
+	}
 	if err := r.collect(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{r.archives, r.packages, r.images, r.sdkPackages, r.boms, r.formula, r.installer, r.sums} {
+	for _, step := range []func() error{r.archives, r.packages, r.makeImages, r.sdkPackages, r.boms, r.formula, r.installer, r.sums} {
 		if err := step(); err != nil {
 			return err
 		}
