@@ -17,7 +17,6 @@ import (
 // NotRun are the reasons for which no test runs the commands of a block: <!-- not run: REASON --> on a
 // line before it. A test of internal/cli parses the commands of trl in it.
 var NotRun = []string{
-	"needs a cluster that pulls images",
 	"needs a published release",
 	"needs package registries",
 }
@@ -33,6 +32,7 @@ var Needs = map[string]string{
 	"a release":                "tools/release",
 	"another machine":          "tests/places",
 	"grpcurl":                  "tests/grpc",
+	"kubectl":                  "tests/places",
 	"minutes":                  "tests/compare",
 	"package registries":       "sdk/test.sh",
 	"systemd":                  "tests/vm",
@@ -210,7 +210,8 @@ func (r Reader) Type(t *testing.T, name, page string) {
 	}
 	dir := t.TempDir()
 	var script strings.Builder
-	script.WriteString("set -eu\n")
+	// A page may leave commands running in the background.
+	script.WriteString("set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || :' EXIT\n")
 	for i, b := range blocks {
 		if why := b.leftOut(r.Has); why != "" {
 			t.Logf("%s, line %d: %s", name, b.Line, why)

@@ -325,7 +325,7 @@ func newPlace(t *testing.T, cluster *clustertest.Cluster, to session.Target) run
 			t.Logf("log:\n%s", log)
 		}
 	})
-	const server = "127.0.0.1:6443"
+	const server = "127.0.0.1:443"
 	proxy := testkit.NewProxy(t, server)
 	text := testkit.Must(os.ReadFile(cluster.Kubeconfig))(t)
 	kubeconfig := filepath.Join(dir, "kubeconfig")

@@ -148,6 +148,7 @@ type Cluster struct {
 	Kubeconfig string
 
 	dir       string
+	registry  registry
 	apiserver *component
 	kubelet   *component
 	others    []*component
@@ -158,6 +159,7 @@ const (
 	Busybox = "localhost/trl-busybox:1"
 	Scratch = "localhost/trl-scratch:1" // has no file but /README
 	pause   = "localhost/trl-pause:1"
+	debian  = "docker.io/library/debian:12" // that of dist/kubernetes; it has the files of Busybox
 )
 
 // Start returns the cluster, which the first caller starts. It skips the test where there can be none.
@@ -274,7 +276,7 @@ func (c *Cluster) start() error {
 			"--listen-peer-urls", "http://127.0.0.1:2380", "--unsafe-no-fsync")
 	}
 	if err == nil {
-		err = run("apiserver", bin, "apiserver", "--etcd-servers", etcd, "--secure-port", "6443", "--bind-address", "127.0.0.1",
+		err = run("apiserver", bin, "apiserver", "--etcd-servers", etcd, "--secure-port", "443", "--bind-address", "0.0.0.0",
 			"--advertise-address", nodeIP, "--cert-dir", c.path("run/certs"), "--token-auth-file", c.path("run/tokens.csv"),
 			"--authorization-mode", "RBAC", "--service-account-issuer", "https://trl.test",
 			"--service-account-key-file", c.path("run/sa.key"), "--service-account-signing-key-file", c.path("run/sa.key"),
@@ -287,7 +289,7 @@ func (c *Cluster) start() error {
 		return err
 	}
 	err = run("controller-manager", bin, "controller-manager", "--kubeconfig", c.Kubeconfig, "--leader-elect=false",
-		"--service-account-private-key-file", c.path("run/sa.key"))
+		"--service-account-private-key-file", c.path("run/sa.key"), "--root-ca-file", c.path("run/certs/apiserver.crt"))
 	if err == nil {
 		err = run("scheduler", bin, "scheduler", "--kubeconfig", c.Kubeconfig, "--leader-elect=false")
 	}
@@ -307,8 +309,13 @@ func (c *Cluster) start() error {
 	return c.await("the service account", "/api/v1/namespaces/default/serviceaccounts/default", `"name"`)
 }
 
-// nodeIP is the address of the node. The apiserver refuses one on loopback.
-const nodeIP = "10.77.0.1"
+// nodeIP is the address of the node. The apiserver refuses one on loopback. serviceIP is that of the
+// service kubernetes, by which pods reach the apiserver. No kube-proxy translates it, so the node has
+// it too, and the apiserver listens on the port of the service.
+const (
+	nodeIP    = "10.77.0.1"
+	serviceIP = "10.96.0.1"
+)
 
 // prepareNamespaces shadows what the components would change on the machine, and makes a network.
 func (c *Cluster) prepareNamespaces() error {
@@ -333,7 +340,7 @@ func (c *Cluster) prepareNamespaces() error {
 		}
 	}
 	for _, command := range []string{
-		"link add node0 type bridge", "addr add " + nodeIP + "/24 dev node0", "link set node0 up", "route add default dev node0",
+		"link add node0 type bridge", "addr add " + nodeIP + "/24 dev node0", "addr add " + serviceIP + "/32 dev node0", "link set node0 up", "route add default dev node0",
 	} {
 		if out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput(); err != nil {
 			return fmt.Errorf("ip %s: %w: %s", command, err, out)
@@ -356,7 +363,7 @@ func (c *Cluster) writeFiles() error {
 		"run/tokens.csv": token + ",admin,1,system:masters\n",
 		"run/kubeconfig": `apiVersion: v1
 kind: Config
-clusters: [{name: c, cluster: {server: "https://127.0.0.1:6443", insecure-skip-tls-verify: true}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:443", insecure-skip-tls-verify: true}}]
 users: [{name: u, user: {token: ` + token + `}}]
 contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
@@ -384,6 +391,8 @@ state = "WORK/cstate"
   sandbox_image = "` + pause + `"
   restrict_oom_score_adj = true
   stream_server_address = "127.0.0.1"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "WORK/registries"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "` + cniDir + `"
     conf_dir = "WORK/cni"
@@ -422,7 +431,7 @@ func (c *Cluster) Get(path string) (string, error) {
 
 // Do makes a request to the apiserver.
 func (c *Cluster) Do(method, path, kind string, body []byte) (string, error) {
-	req, err := http.NewRequest(method, "https://127.0.0.1:6443"+path, bytes.NewReader(body))
+	req, err := http.NewRequest(method, "https://127.0.0.1:443"+path, bytes.NewReader(body))
 	if err != nil {
 		return "", err
 	}

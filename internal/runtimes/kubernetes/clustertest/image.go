@@ -59,6 +59,7 @@ func (c *Cluster) importImages() error {
 		cmd   []string
 	}{
 		{Busybox, root, []string{"/bin/sh"}},
+		{debian, root, []string{"bash"}}, // another command, so that it is another image
 		{pause, root, []string{"/bin/sleep", "2147483647"}},
 		{Scratch, []file{{name: "README", content: []byte("empty\n"), mode: 0o644}}, []string{"/none"}},
 	} {
