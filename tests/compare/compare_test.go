@@ -20,7 +20,7 @@ func TestMakeCompare(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the timeouts of the tasks")
 	}
-	target, found := strings.CutPrefix(command(t, "../../docs/comparison.md", "## What is compared"), "make ")
+	target, found := strings.CutPrefix(command(t, "../../docs/comparison.md", "## What is compared", "minutes"), "make ")
 	recipe := regexp.MustCompile(`(?m)^` + target + `: .*\n\t(go run \./tests/compare -doc (\S+))$`).FindStringSubmatch(string(testkit.Must(os.ReadFile("../../Makefile"))(t)))
 	if !found || recipe == nil {
 		t.Fatalf("Makefile: make %s runs something else", target)
@@ -52,16 +52,16 @@ func TestMakeCompare(t *testing.T) {
 	}
 }
 
-// command returns the command of a section of a page that needs minutes.
-func command(t *testing.T, page, heading string) string {
+// command returns the commands of a section of a page that need a thing.
+func command(t *testing.T, page, heading, thing string) string {
 	t.Helper()
 	_, section, _ := strings.Cut(string(testkit.Must(os.ReadFile(page))(t)), "\n"+heading+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, b := range testkit.Must(trltest.Blocks(section))(t) {
-		if b.Needs == "minutes" {
+		if b.Needs == thing {
 			return strings.TrimSpace(b.Code)
 		}
 	}
-	t.Fatalf("%s, %s: has no command that needs minutes", page, heading)
+	t.Fatalf("%s, %s: has no command that needs %s", page, heading, thing)
 	return ""
 }

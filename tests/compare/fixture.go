@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -64,11 +65,13 @@ func (f *fixture) need(variable, program, recipe string) string {
 	return path
 }
 
-// firstLine is what a program prints about its version.
+// firstLine is what a program prints about its version. Only ssh prints it to stderr, where others warn.
 func (f *fixture) firstLine(program string, args ...string) string {
-	out, err := exec.Command(program, args...).CombinedOutput()
-	f.must(err)
-	line, _, _ := strings.Cut(string(out), "\n")
+	var stdout, stderr strings.Builder
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	f.must(cmd.Run())
+	line, _, _ := strings.Cut(cmp.Or(stdout.String(), stderr.String()), "\n")
 	return line
 }
 

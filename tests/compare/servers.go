@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"time"
 )
@@ -241,9 +240,8 @@ func sweRex(f *fixture, _ string) *subject {
 	path := f.need("TRL_COMPARE_SWEREX", "swerex-remote", "pip install swe-rex, or name the program in TRL_COMPARE_SWEREX")
 	const token = "compare"
 	api := httpAPI{header: map[string]string{"X-API-Key": token}}
-	version := f.firstLine(filepath.Join(filepath.Dir(path), "python"), "-c", "import importlib.metadata as m; print(m.version('swe-rex'))")
 	s := &subject{
-		version: version, session: true, marker: "SHELLPS1PREFIX",
+		version: f.firstLine(path, "--version"), session: true, marker: "SHELLPS1PREFIX",
 		run: func(ctx context.Context, command string, limit time.Duration) (answer, error) {
 			seconds := 1000.0
 			if limit > 0 {

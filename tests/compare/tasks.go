@@ -247,21 +247,23 @@ func (s *subject) killed() string {
 		text, _ := os.ReadFile(file)
 		return bytes.Count(text, []byte("\n"))
 	}
-	wait := func(n int) bool {
-		for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			if seen() >= n {
-				return true
+	// wait gives up when no line has come for so long.
+	wait := func(n int, silence time.Duration) bool {
+		have := seen()
+		for last := time.Now(); have < n && time.Since(last) < silence; time.Sleep(20 * time.Millisecond) {
+			if now := seen(); now > have {
+				have, last = now, time.Now()
 			}
 		}
-		return false
+		return have >= n
 	}
 	command := fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; echo $i >>%s; sleep 0.1; done", lines, file)
 	go s.try(command, 0, 30*time.Second)
-	if !wait(3) {
+	if !wait(3, 15*time.Second) {
 		return "the command did not start"
 	}
 	s.crash()
-	if !wait(lines) {
+	if !wait(lines, 5*time.Second) {
 		return fmt.Sprintf("the command dies, after %d of %d lines", seen(), lines)
 	}
 	if s.again == nil {

@@ -18,7 +18,6 @@ import (
 // line before it. A test of internal/cli parses the commands of trl in it.
 var NotRun = []string{
 	"needs a published release",
-	"needs package registries",
 }
 
 // Needs are the things without which the commands of a block cannot run, each with the directory of the
@@ -34,6 +33,7 @@ var Needs = map[string]string{
 	"grpcurl":                  "tests/grpc",
 	"kubectl":                  "tests/places",
 	"minutes":                  "tests/compare",
+	"npm and PyPI":             "tests/compare",
 	"package registries":       "sdk/test.sh",
 	"systemd":                  "tests/vm",
 	"the packages of the SDKs": "sdk/packages.sh",
