@@ -17,7 +17,6 @@ import (
 // NotRun are the reasons for which no test runs the commands of a block: <!-- not run: REASON --> on a
 // line before it. A test of internal/cli parses the commands of trl in it.
 var NotRun = []string{
-	"needs a published release",
 }
 
 // Needs are the things without which the commands of a block cannot run, each with the directory of the

@@ -91,6 +91,7 @@ func TestRelease(t *testing.T) {
 		sameBytes(t, dirs[0], dirs[1])
 	})
 	t.Run("checksums", func(t *testing.T) { checksums(t, out) })
+	t.Run("workflow", func(t *testing.T) { checked(t, out) })
 	t.Run("archive", func(t *testing.T) { archive(t, filepath.Join(out, name+".tar.gz"), name) })
 	t.Run("bom", func(t *testing.T) { bom(t, filepath.Join(out, name+".cdx.json")) })
 	t.Run("installer", func(t *testing.T) { installer(t, out, name) })
