@@ -37,6 +37,7 @@ runc     runc      -         sessions in a real Kubernetes
 ctr      containerd -        sessions in a real Kubernetes
 chromium chromium  -         the console in a browser
 rpm      rpm       -         the package for Red Hat
+dnf      dnf       -         the command that installs it; rpm stands for dnf
 ruby     ruby      ruby      the Homebrew formula
 openssl  openssl   openssl   the pages about gRPC and the console
 systemctl systemd  -         the units for systemd, and the commands of the pages about them
