@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -88,12 +91,26 @@ func (f *fixture) server(env []string, program string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// kill ends a server as a crash does.
+// kill ends a server as a crash does. The programs of npm are scripts of node that start the server.
 func kill(cmd *exec.Cmd) {
-	if cmd.ProcessState == nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+	if cmd.ProcessState != nil {
+		return
 	}
+	var servers []string
+	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid)); err == nil && filepath.Base(exe) == "node" {
+		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", cmd.Process.Pid))
+		for _, list := range lists {
+			pids, _ := os.ReadFile(list)
+			servers = append(servers, strings.Fields(string(pids))...)
+		}
+	}
+	for _, server := range servers {
+		if pid, err := strconv.Atoi(server); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
 }
 
 // until waits for a state that nothing announces.

@@ -96,7 +96,7 @@ func TestCommandsAreTyped(t *testing.T) {
 			t.Errorf("docs/runtimes.md, %s: %s", heading, err)
 		}
 		typed := strings.Contains(places, fmt.Sprintf("section: %q", heading))
-		if !typed && slices.ContainsFunc(blocks, func(b trltest.Block) bool { return b.NotRun == "" }) {
+		if !typed && len(blocks) > 0 {
 			t.Errorf("docs/runtimes.md: tests/places does not type the commands of the section %q", heading)
 		}
 	}
@@ -105,9 +105,6 @@ func TestCommandsAreTyped(t *testing.T) {
 		lines := strings.Split(read(t, file), "\n")
 		for _, b := range blocks {
 			where := fmt.Sprintf("%s:%d", file, b.Line)
-			if b.NotRun != "" {
-				t.Logf("%s: not run: %s", where, b.NotRun)
-			}
 			by := trltest.Needs[b.Needs]
 			if b.Needs == "" || by == path.Dir(elsewhere[file].file) || by == "tests/repo" && (file == "README.md" || slices.Contains(here, file)) {
 				continue

@@ -14,13 +14,9 @@ import (
 	"testing"
 )
 
-// NotRun are the reasons for which no test runs the commands of a block: <!-- not run: REASON --> on a
-// line before it. A test of internal/cli parses the commands of trl in it.
-var NotRun = []string{
-}
-
 // Needs are the things without which the commands of a block cannot run, each with the directory of the
-// tests that have it, or with a script: <!-- needs: THING --> on a line before it. Other tests leave the block out.
+// tests that have it, or with a script: <!-- needs: THING --> on a line before it. Other tests leave the block out;
+// one of internal/cli parses its commands of trl.
 var Needs = map[string]string{
 	"CI":                       ".ci/run",
 	"Claude Code":              "tests/repo",
@@ -51,26 +47,22 @@ type Block struct {
 	Shown   string // the text block directly behind it: what it prints; … stands for anything
 	Checked bool   // whether there is one
 	Needs   string // one of Needs
-	NotRun  string // why no test runs it: one of NotRun
 }
 
 // leftOut returns why a reader who has these things does not type the block; "" if they do.
 func (b Block) leftOut(has []string) string {
-	switch {
-	case b.NotRun != "":
-		return "not run: " + b.NotRun
-	case b.Needs != "" && !slices.Contains(has, b.Needs):
-		return "needs " + b.Needs + "; typed by " + Needs[b.Needs]
+	if b.Needs == "" || slices.Contains(has, b.Needs) {
+		return ""
 	}
-	return ""
+	return "needs " + b.Needs + "; typed by " + Needs[b.Needs]
 }
 
 // commented reports whether a comment about the commands of the block was read.
 func (b Block) commented() bool {
-	return b.Given != "" || b.Keys != "" || b.Needs != "" || b.NotRun != ""
+	return b.Given != "" || b.Keys != "" || b.Needs != ""
 }
 
-var aboutCommands = regexp.MustCompile(`^<!-- (given|not run|needs|at a terminal): (.+) -->$`)
+var aboutCommands = regexp.MustCompile(`^<!-- (given|needs|at a terminal): (.+) -->$`)
 
 // Blocks returns the sh blocks of a page.
 func Blocks(page string) ([]Block, error) {
@@ -99,15 +91,10 @@ func Blocks(page string) ([]Block, error) {
 			next.Given += comment[2] + "\n"
 		case comment != nil && comment[1] == "at a terminal":
 			next.Keys = comment[2]
-		case comment != nil && comment[1] == "needs":
+		case comment != nil:
 			next.Needs = comment[2]
 			if Needs[next.Needs] == "" {
 				return nil, fmt.Errorf("line %d: needs: %q is none of %q", i+1, next.Needs, slices.Sorted(maps.Keys(Needs)))
-			}
-		case comment != nil:
-			next.NotRun = comment[2]
-			if !slices.Contains(NotRun, next.NotRun) {
-				return nil, fmt.Errorf("line %d: not run: %q is none of the reasons %q", i+1, next.NotRun, NotRun)
 			}
 		case next.commented():
 			return nil, fmt.Errorf("line %d: a comment about commands is not directly before a block", i+1)

@@ -27,11 +27,11 @@ func TestMatches(t *testing.T) {
 
 func TestBlocks(t *testing.T) {
 	got, err := Blocks("# A\n<!-- given: x=1 -->\n<!-- given: y=2 -->\n```sh\necho $x\n```\n```text\n1\n```\n\n" +
-		"<!-- not run: needs a cluster that pulls images -->\n```sh\nmake\n```\n\n```text\nnot its output\n```\n" +
+		"<!-- needs: CI -->\n```sh\nmake\n```\n\n```text\nnot its output\n```\n" +
 		"<!-- at a terminal: ctrl-d -->\n```sh\ncat\n```\n<!-- needs: Docker -->\n```sh\ndocker\n```\n")
 	want := []Block{
 		{Line: 4, Given: "x=1\ny=2\n", Code: "echo $x\n", Shown: "1", Checked: true},
-		{Line: 12, Code: "make\n", NotRun: "needs a cluster that pulls images"},
+		{Line: 12, Code: "make\n", Needs: "CI"},
 		{Line: 20, Code: "cat\n", Keys: "ctrl-d"},
 		{Line: 24, Code: "docker\n", Needs: "Docker"},
 	}
@@ -39,11 +39,10 @@ func TestBlocks(t *testing.T) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 	for page, part := range map[string]string{
-		"<!-- not run: lazy -->\n```sh\nx\n```\n":                                "is none of the reasons",
-		"<!-- needs: luck -->\n```sh\nx\n```\n":                                  "is none of",
-		"<!-- not run: needs a cluster that pulls images -->\n\n```sh\nx\n```\n": "not directly before a block",
-		"<!-- given: x -->\n```text\nx\n```\n":                                   "before a block without any",
-		"```sh\nx\n":                                                             "block without an end",
+		"<!-- needs: luck -->\n```sh\nx\n```\n": "is none of",
+		"<!-- needs: CI -->\n\n```sh\nx\n```\n": "not directly before a block",
+		"<!-- given: x -->\n```text\nx\n```\n":  "before a block without any",
+		"```sh\nx\n":                            "block without an end",
 	} {
 		if _, err := Blocks(page); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q: %v, want %q", page, err, part)
