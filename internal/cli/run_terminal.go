@@ -74,21 +74,29 @@ func (r *run) inTerminal(ctx context.Context, c *client.Client, p api.SessionCre
 
 // passTerminal prints the output of the terminal and, with -i, types our stdin and its end into it.
 func (r *run) passTerminal(ctx context.Context, c *client.Client, info api.SessionInfo) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	s, err := c.ExecStream(ctx, api.ExecStreamParams{ExecID: info.ExecID})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	typing, stop := context.WithCancel(ctx)
-	defer stop()
 	if r.flags.stdin {
 		go func() {
-			_ = attach.Type(typing, c, info.SessionID, r.app.Stdin) // the stream reports a session that has ended
+			err := attach.Type(ctx, c, info.SessionID, r.app.Stdin)
+			var e *api.Error
+			ended := errors.As(err, &e) && (e.Code == api.CodeSessionTerminated || e.Code == api.CodeSessionNotFound)
+			if err != nil && !ended { // the stream reports the end
+				stop(&untyped{err})
+			}
 		}()
 	}
 	for {
 		ev, err := s.Recv()
+		var failed *untyped
 		switch {
+		case err != nil && errors.As(context.Cause(ctx), &failed):
+			return failed.err
 		case errors.Is(err, io.EOF):
 			return errors.New("the daemon did not report how the program ended")
 		case err != nil:
@@ -102,3 +110,8 @@ func (r *run) passTerminal(ctx context.Context, c *client.Client, info api.Sessi
 		}
 	}
 }
+
+// untyped is why the rest of stdin cannot be typed.
+type untyped struct{ err error }
+
+func (u *untyped) Error() string { return u.err.Error() }

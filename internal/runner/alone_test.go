@@ -170,7 +170,8 @@ func TestEphemeralEndsWithoutDaemon(t *testing.T) {
 	d := untilGo(t, api.SessionCreateParams{Kind: api.KindTerminal, Ephemeral: true})
 	d.endAlone(t)
 	d.connect()
-	if info := d.details(); info.State != api.SessionTerminated || info.ExitCode == nil {
+	testkit.Eventually(t, "the session is terminated", func() bool { return d.details().State == api.SessionTerminated })
+	if info := d.details(); info.ExitCode == nil {
 		t.Errorf("%s", text(info))
 	}
 	_, exported := d.destroyAndFetch()

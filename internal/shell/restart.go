@@ -74,8 +74,9 @@ func (s *Shell) bestState(c *Command) *State {
 }
 
 // dropReadonly replaces a shell in which the command has made variables of its own environment
-// readonly, so that the script of leave cannot undo them. The new shell has the same state, with
-// these variables as they were before the command. It reports whether there is a new shell.
+// readonly, so that the script of leave cannot undo them. The new shell has the state that the old one
+// could report, with these variables as they were before the command: ash loses its functions. It
+// reports whether there is a new shell.
 func (r *run) dropReadonly() bool {
 	s := r.Shell
 	if len(r.req.env) == 0 || !s.dialect.scopesEnv() {
@@ -100,8 +101,9 @@ func (r *run) dropReadonly() bool {
 		before = environState(s.cfg.Env)
 	}
 	s.killUnusable()
+	last := s.last
 	r.oc.Died = s.restart(s.checkpoint.withDefinitions(fixed, before))
-	r.oc.Restarted = true
+	r.oc.Restarted, s.last = true, last
 	return r.oc.Died == nil
 }
 

@@ -357,6 +357,11 @@ func (r *run) leave() bool {
 	st, err := s.runScript(leave, time.Now().Add(bookkeepTime))
 	if err == nil && st.code != 0 && r.dropReadonly() {
 		_, err = s.runScript(leave, time.Now().Add(bookkeepTime))
+		s.Checkpoint() // the state that dropReadonly restored has the command's environment
+	}
+	if r.oc.Died != nil {
+		s.deferredLeave = leave
+		return true
 	}
 	if err != nil && !s.dead() {
 		s.proc.Signal(syscall.SIGKILL)

@@ -86,7 +86,9 @@ func (zsh) enter(r request) string {
 func (zsh) leave(r request) string {
 	var b strings.Builder
 	for i, e := range r.env {
-		// A variable of enter that is unset has been dealt with, before leave was cut off.
+		// A variable of enter that is unset has been dealt with, before leave was cut off. Only special
+		// variables stay readonly.
+		fmt.Fprintf(&b, "if [[ ${(t)%[2]s} = *readonly* && ${(t)%[2]s} != *special* ]]; then \\builtin typeset -g +r %[2]s; fi\n", i, e.key)
 		fmt.Fprintf(&b, "if [[ -z ${__trl_t%[1]d+x} ]]; then :; elif [[ -n $__trl_t%[1]d ]]; then %[2]s=$__trl_o%[1]d; [[ $__trl_t%[1]d = *export* ]] || \\builtin typeset -g +x %[2]s; else \\builtin unset %[2]s; fi; \\builtin unset __trl_t%[1]d __trl_o%[1]d\n", i, e.key)
 	}
 	if r.workingDir != "" {

@@ -40,17 +40,13 @@ func Type(ctx context.Context, c *client.Client, session string, r io.Reader) er
 				end += eof
 			}
 		}
-		if err != nil {
-			return errors.Join(t.write(ctx, []byte(end)), unlessEOF(err))
+		switch {
+		case errors.Is(err, io.EOF):
+			return t.write(ctx, []byte(end))
+		case err != nil:
+			return fmt.Errorf("read stdin: %w", err)
 		}
 	}
-}
-
-func unlessEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // typing sends pieces of input to a terminal. Each has an id, so that nothing is typed twice even if
@@ -88,7 +84,7 @@ type typist struct {
 	typing
 	failed chan error    // of capacity 1: why the typist stopped
 	wake   chan struct{} // of capacity 1
-	done   chan struct{} // closed when Run has returned
+	done   chan struct{} // closed when run has returned
 
 	mu    sync.Mutex
 	queue []byte // guarded by mu
