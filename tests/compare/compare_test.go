@@ -30,7 +30,14 @@ func TestMakeCompare(t *testing.T) {
 	if err := os.WriteFile(page, before, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-c", strings.Replace(recipe[1], recipe[2], page, 1)+` -bin "$1" -only trl -rounds 1`, "sh", trltest.Binary(t))
+	// The recipe of the page, with sh for a container.
+	const podman = "podman exec box sh -c"
+	_, others, found := strings.Cut(command(t, "../../docs/comparison.md", "## Other tools", "minutes"), "go run ./tests/compare ")
+	if !found || !strings.Contains(others, podman) {
+		t.Fatalf("the recipe is %q", others)
+	}
+	others = strings.Replace(others, podman, "sh -c", 1)
+	cmd := exec.Command("sh", "-c", strings.Replace(recipe[1], recipe[2], page, 1)+` -bin "$1" -rounds 1 `+others, "sh", trltest.Binary(t))
 	cmd.Dir = "../.."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

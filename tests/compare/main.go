@@ -6,6 +6,7 @@
 //
 //	make compare
 //	go run ./tests/compare -only trl,tmux
+//	go run ./tests/compare -only trl -also 'podman=podman exec box sh -c'
 //
 // With -doc it also replaces the part of a document between the markers, which is how
 // docs/comparison.md is made.
@@ -28,6 +29,16 @@ func main() {
 	only := flag.String("only", "", "what to run, separated by commas: "+strings.Join(names(), ", "))
 	doc := flag.String("doc", "", "a document whose part between the markers is replaced")
 	rounds := flag.Int("rounds", 30, "how often true is run")
+	flag.Func("also", "NAME=WORDS: a row for a program that runs the shell text behind these words; may be repeated", func(value string) error {
+		name, words, _ := strings.Cut(value, "=")
+		program := strings.Fields(words)
+		if name == "" || len(program) == 0 {
+			return errors.New("write NAME=WORDS")
+		}
+		candidates = append(candidates, candidate{name, func(f *fixture, _ string) *subject { return recipe(f, program) }})
+		also = append(also, name)
+		return nil
+	})
 	flag.Parse()
 	text := compare(*binary, *only, *rounds)
 	fmt.Print(text)
@@ -41,11 +52,17 @@ func main() {
 	dockertest.Exit(status)
 }
 
-// candidates are what is compared. The first is the floor.
-var candidates = []struct {
+// candidate is what is compared.
+type candidate struct {
 	name string
 	make func(f *fixture, binary string) *subject
-}{
+}
+
+// also are the names of -also, which -only does not leave out.
+var also []string
+
+// candidates has the floor first.
+var candidates = []candidate{
 	{"bash -c", bashC}, {"trl", trl}, {"tmux", tmux}, {"docker exec", dockerExec}, {"ssh", ssh},
 	{"codex exec-server", codex}, {"swe-rex", sweRex}, {"sandbox-agent", sandboxAgent},
 }
@@ -62,7 +79,7 @@ func names() []string {
 func compare(binary, only string, rounds int) string {
 	r := report{machine: machine()}
 	for _, c := range candidates {
-		if only != "" && c.name != candidates[0].name && !slices.Contains(strings.Split(only, ","), c.name) {
+		if only != "" && c.name != candidates[0].name && !slices.Contains(also, c.name) && !slices.Contains(strings.Split(only, ","), c.name) {
 			continue
 		}
 		f := &fixture{}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,12 +59,21 @@ func count(ctx context.Context, args ...string) (int, error) {
 
 func bashC(f *fixture, _ string) *subject {
 	bash := f.need("", "bash", "it is the floor")
+	s := recipe(f, []string{bash, "-c"})
+	s.version = f.firstLine(bash, "-c", "echo $BASH_VERSION")
+	return s
+}
+
+// recipe runs each command with the program and arguments of words, which take shell text behind them.
+func recipe(f *fixture, words []string) *subject {
+	path := f.need("", words[0], "install it")
+	with := func(command string) []string { return slices.Concat([]string{path}, words[1:], []string{command}) }
 	return &subject{
-		version: f.firstLine(bash, "-c", "echo $BASH_VERSION"),
+		version: strings.Join(words, " "),
 		run: func(ctx context.Context, command string, limit time.Duration) (answer, error) {
-			return program(ctx, limit, bash, "-c", command)
+			return program(ctx, limit, with(command)...)
 		},
-		bulk: func(ctx context.Context, command string) (int, error) { return count(ctx, bash, "-c", command) },
+		bulk: func(ctx context.Context, command string) (int, error) { return count(ctx, with(command)...) },
 	}
 }
 
