@@ -136,6 +136,10 @@ from_debian() {
 { have apt-get && keep busybox-static from_debian busybox-static; } ||
   skipped "busybox-static, a package of Debian, cannot be had: the tests in its ash, limits with cgroup v2 and the units of systemd in a virtual machine"
 
+# To install it would start a server.
+{ have apt-get && keep prometheus from_debian prometheus; } ||
+  skipped "prometheus, a package of Debian, cannot be had: whether it can read the alerts and the queries of the dashboard"
+
 # kernel_from_debian NAME unpacks the kernel of a virtual machine, without its modules.
 kernel_from_debian() {
   local image cloud=linux-image-cloud-amd64

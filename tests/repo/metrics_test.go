@@ -1,7 +1,11 @@
 package repo_test
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 var metricName = regexp.MustCompile(`\b(?:trl|process|go)_[a-z_]+[a-z]\b`)
@@ -79,6 +84,47 @@ func TestDashboardsNameMetricsThatExist(t *testing.T) {
 					t.Errorf("%s: there is no code %s", file, code)
 				}
 			}
+		}
+	}
+}
+
+// TestPrometheusReadsTheRules lets promtool read the alerts, and the queries of the dashboard as rules.
+func TestPrometheusReadsTheRules(t *testing.T) {
+	promtool := filepath.Join(testkit.Must(os.UserCacheDir())(t), "trl-test/prometheus/usr/bin/promtool")
+	if _, err := os.Stat(promtool); err != nil {
+		fmt.Fprintf(os.Stderr, "SKIPPED: %s: promtool is not here (tests/setup.sh gets it): the queries in dist are not parsed\n", t.Name())
+		t.SkipNow()
+	}
+	var dashboard struct {
+		Panels []struct {
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "dist/grafana/trl.json")), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	type rule struct {
+		Record string `json:"record"`
+		Expr   string `json:"expr"`
+	}
+	var rules []rule
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			// Grafana replaces what begins with $.
+			rules = append(rules, rule{fmt.Sprint("query_", len(rules)), strings.ReplaceAll(target.Expr, "$__rate_interval", "5m")})
+		}
+	}
+	if len(rules) < 20 {
+		t.Errorf("the dashboard has %d queries", len(rules))
+	}
+	queries := filepath.Join(t.TempDir(), "queries.yml")
+	text := testkit.Must(yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}}))(t)
+	if err := os.WriteFile(queries, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"../../dist/prometheus/alerts.yml", queries} {
+		if out, err := exec.Command(promtool, "check", "rules", file).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", file, err, out)
 		}
 	}
 }
