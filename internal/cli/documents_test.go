@@ -67,6 +67,42 @@ func TestCommandsOfDocumentsParse(t *testing.T) {
 	}
 }
 
+// TestExamplesParse reads the examples of every help text as trl would. Words behind an example, after
+// two spaces, are about it.
+func TestExamplesParse(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	examples := 0
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for line := range strings.Lines(cmd.Example) {
+			line, _, _ = strings.Cut(strings.TrimSpace(line), "  ")
+			if !strings.HasPrefix(line, "trl ") {
+				continue
+			}
+			examples++
+			for _, args := range typed(t, bash, cmd.CommandPath(), line) {
+				cmd, err := parse(args)
+				if err == nil {
+					err = cmd.ValidateArgs(cmd.Flags().Args())
+				}
+				if err != nil {
+					t.Errorf("%s: %s: %s", cmd.CommandPath(), line, err)
+				}
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit((&app{}).root(nil))
+	if examples < 100 {
+		t.Errorf("found %d examples", examples)
+	}
+}
+
 // documents calls visit with each document of the repository.
 func documents(t *testing.T, visit func(file, text string)) {
 	t.Helper()

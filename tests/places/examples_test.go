@@ -28,7 +28,7 @@ func (p *place) examples(t *testing.T) {
 		reader.Section(t, "../../docs/guides/ci.md", "## In a container", replacer)
 		fallthrough
 	case "another machine":
-		reader.Section(t, "../../README.md", "### 8. Work elsewhere", replacer)
+		reader.Section(t, "../../README.md", "### Work elsewhere", replacer)
 	}
 	if p.example != "" {
 		t.Run(p.example, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -312,13 +313,25 @@ func installer(t *testing.T, out, name string) {
 	}
 	server := httptest.NewServer(http.FileServer(http.Dir(out)))
 	defer server.Close()
-	home := t.TempDir()
+	home, who := t.TempDir(), (*syscall.Credential)(nil)
+	if os.Getuid() == 0 { // root is not necessary: another user installs
+		who = &syscall.Credential{Uid: 65534, Gid: 65534}
+		var err error
+		if home, err = os.MkdirTemp("/tmp", "trl-install"); err == nil { // every user can enter /tmp
+			err = os.Chown(home, int(who.Uid), int(who.Gid))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(home)
+	}
 	install := func(page, heading string) (string, error) {
 		lines := strings.Join(commands(t, page, heading), "\n")
 		if !strings.Contains(lines, published) {
 			t.Fatalf("%s: the command that installs trl is %q", page, lines)
 		}
 		cmd := exec.Command("bash", "-o", "pipefail", "-ec", strings.ReplaceAll(lines, published, server.URL))
+		cmd.Dir, cmd.SysProcAttr = home, &syscall.SysProcAttr{Credential: who}
 		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TRL_BASE_URL=" + server.URL}
 		text, err := cmd.CombinedOutput()
 		return string(text), err

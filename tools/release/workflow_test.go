@@ -33,8 +33,8 @@ type step struct {
 }
 
 // checked runs the job of the workflow that makes a release, with the files of this one, and types the commands by
-// which docs/releasing.md checks what was published. Stand-ins take the place of cosign, gh, skopeo and the action
-// that attests. So the test compares the names of files, the identity, the issuer and the repository that the page and the
+// which docs/releasing.md checks what was published. Stand-ins take the place of make, go, cosign, gh, skopeo and the
+// action that attests. So the test compares the names of files, the identity, the issuer and the repository that the page and the
 // workflow have. It does not test signatures and attestations themselves: those need GitHub and Sigstore.
 func checked(t *testing.T, out string) {
 	w := workflow{path: ".github/workflows/release.yml"}
