@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/trl-dev/trl/tests/dialogue/programs"
 	"github.com/trl-dev/trl/tests/trltest"
 )
@@ -80,8 +82,44 @@ func TestCommandsOfPagesWork(t *testing.T) {
 	}
 }
 
+// TestWorkflowOfThePageWorks runs the steps that docs/guides/ci.md has for GitHub Actions. The first is the command
+// of the README that installs trl, which tools/release types.
+func TestWorkflowOfThePageWorks(t *testing.T) {
+	needTools(t)
+	_, text, found := strings.Cut(read(t, "docs/guides/ci.md"), "```yaml\n")
+	text, _, closed := strings.Cut(text, "```")
+	var steps []struct{ Run string }
+	if err := yaml.Unmarshal([]byte(text), &steps); err != nil || !found || !closed || len(steps) < 3 {
+		t.Fatalf("the page has the steps %q, %v", steps, err)
+	}
+	if install := steps[0].Run; !strings.Contains(read(t, "README.md"), "\n"+install+"\n") {
+		t.Errorf("the README does not install trl with %q", install)
+	}
+	env := readerEnv(t)
+	env["PATH"] = filepath.Dir(trltest.Binary(t)) + ":" + env["PATH"]
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte("test:\n\t@echo tested\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range steps[1:] {
+		cmd := exec.Command("bash", "-e", "-c", step.Run) // as GitHub does
+		cmd.Dir = dir
+		for name, value := range env {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", step.Run, err, out)
+		}
+	}
+	for name, want := range map[string]string{"result.json": `"stdout":"tested\n","stderr":"","exit_code":0`, "events.json": `"exec.exited"`} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("%s: %v: %s", name, err, got)
+		}
+	}
+}
+
 // TestCommandsAreTyped checks that other tests type the pages that they should, and the blocks that need
-// what only they have. It prints the blocks that no test runs; internal/cli parses the trl commands in them.
+// what only they have.
 func TestCommandsAreTyped(t *testing.T) {
 	for page, by := range elsewhere {
 		if !strings.Contains(read(t, by.file), by.word) {
