@@ -102,19 +102,48 @@ func TestWorkflowOfThePageWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range steps[1:] {
-		cmd := exec.Command("bash", "-e", "-c", step.Run) // as GitHub does
-		cmd.Dir = dir
-		for name, value := range env {
-			cmd.Env = append(cmd.Env, name+"="+value)
-		}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", step.Run, err, out)
-		}
+		bashIn(t, dir, env, step.Run)
 	}
 	for name, want := range map[string]string{"result.json": `"stdout":"tested\n","stderr":"","exit_code":0`, "events.json": `"exec.exited"`} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(got), want) {
 			t.Errorf("%s: %v: %s", name, err, got)
 		}
+	}
+}
+
+// bashIn runs commands in a directory, until one fails, as a step on GitHub does.
+func bashIn(t *testing.T, dir string, env map[string]string, commands string) {
+	t.Helper()
+	cmd := exec.Command("bash", "-e", "-c", commands)
+	cmd.Dir = dir
+	for name, value := range env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", commands, err, out)
+	}
+}
+
+// TestPictureIsMadeByTRL makes the picture of the README again, with the commands that docs/demo.sh begins with.
+func TestPictureIsMadeByTRL(t *testing.T) {
+	needTools(t)
+	env := readerEnv(t)
+	env["PATH"] = filepath.Dir(trltest.Binary(t)) + ":" + env["PATH"]
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "docs"), os.DirFS(filepath.Join(root, "docs"))); err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`(?m)^#   (trl .*)$`).FindAllStringSubmatch(read(t, "docs/demo.sh"), -1)
+	if len(commands) != 2 {
+		t.Fatalf("docs/demo.sh has the commands %q", commands)
+	}
+	for _, command := range append(commands, []string{"", "trl stop"}) {
+		bashIn(t, dir, env, command[1])
+	}
+	duration := regexp.MustCompile(`(?m)^.*timed out after .*$`)
+	made, err := os.ReadFile(filepath.Join(dir, "docs/demo.svg"))
+	if got, want := duration.ReplaceAllString(string(made), ""), duration.ReplaceAllString(read(t, "docs/demo.svg"), ""); err != nil || got != want {
+		t.Errorf("%v; TRL makes another picture:\n%s", err, made)
 	}
 }
 
