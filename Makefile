@@ -13,7 +13,8 @@ SCANNED   := TestCases/^(bash|sh)$$/^own-(left|cancel|to-(setsid|nohup|fork|resp
 
 STAMP     := -X github.com/trl-dev/trl/internal/version.Version=$(VERSION)
 # -s -w removes what debuggers read, so the compiler need not make it: an eighth of its time.
-GOBUILD   := CGO_ENABLED=0 go build -buildvcs=false -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w $(STAMP)"
+# The compiler collects garbage less often, which saves a tenth of the time of a first build.
+GOBUILD   := CGO_ENABLED=0 GOGC=400 go build -buildvcs=false -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w $(STAMP)"
 
 GOFMT_CHECK := unformatted=$$(gofmt -l api client cmd examples internal tests tools) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
 
