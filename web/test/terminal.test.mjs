@@ -28,6 +28,25 @@ async function attached(name, { webgl = false, base, context, ...options } = {})
   return p;
 }
 const shows = (p, text) => until(`the page shows ${text}`, async () => (await screen(p))?.rows.some((r) => r.includes(text)));
+/** A page may attach before it knows its size; the terminal gets the size of the window a little later. */
+const sized = (p) => until('the terminal has the size of the window', () => p.evaluate(() => {
+  const s = document.querySelector('.screen').trlScreen;
+  const { cols, rows } = s.proposed();
+  return s.term.cols === cols && s.term.rows === rows;
+}));
+/** The middle of a cell of the terminal, counted from 0. */
+const cell = (p, col, row) => p.evaluate(([c, r]) => {
+  const { term } = document.querySelector('.screen').trlScreen;
+  const box = term.element.querySelector('.xterm-screen').getBoundingClientRect();
+  return [box.left + (box.width / term.cols) * (c + 0.5), box.top + (box.height / term.rows) * (r + 0.5)];
+}, [col, row]);
+/** Moves the mouse inside one cell until there is a link. */
+const overLink = (p, col, row) => until('the link is under the mouse', async () => {
+  const [x, y] = await cell(p, col, row);
+  await p.mouse.move(x, y - 1);
+  await p.mouse.move(x, y);
+  return p.$('.xterm-cursor-pointer');
+});
 const screenOf = (id) => d.call('session.screen', { session_id: id }).text ?? '';
 const end = async (p, id) => {
   assert.deepEqual(p.faults, []);
@@ -162,23 +181,15 @@ test('a daemon that is killed while a terminal prints: every line is there once'
 test('a link of a program asks before it opens, and one that runs something is refused', { skip: missing }, async () => {
   const id = make('links', 'sh', '-c', `read -r go; for a in 'javascript:hacked=1' 'JaVaScRiPt:hacked=1' 'data:text/html,<script>opener.hacked=1</script>' 'file:///etc/passwd' 'https://evil.example/x'; do printf '\\033]8;;%s\\033\\\\press here\\033]8;;\\033\\\\\\n' "$a"; done; cat`);
   const p = await attached('links');
+  await sized(p);
   const opened = [];
   p.context().on('page', (x) => opened.push(x.url()));
   d.call('session.input', { session_id: id, text: 'go\n' });
   await until('all are there', async () => (await screen(p))?.rows.filter((r) => r === 'press here').length === 5);
-  const at = (row) => p.evaluate((r) => { // below the line that was typed
-    const { term } = document.querySelector('.screen').trlScreen;
-    const box = term.element.querySelector('.xterm-screen').getBoundingClientRect();
-    return [box.left + (box.width / term.cols) * 3.5, box.top + (box.height / term.rows) * (r + 1.5)];
-  }, row);
   const press = async (row) => {
-    const [x, y] = await at(row);
-    await until('the link is under the mouse', async () => { // which a terminal looks for when the mouse moves
-      await p.mouse.move(x, y - 1);
-      await p.mouse.move(x, y);
-      return p.evaluate(() => document.querySelector('.xterm').classList.contains('xterm-cursor-pointer') || document.querySelector('.xterm-cursor-pointer'));
-    });
-    await p.mouse.click(x, y);
+    await overLink(p, 3, row + 1); // below the line that was typed
+    await p.mouse.down();
+    await p.mouse.up();
   };
   for (const [row, kind] of ['javascript:', 'javascript:', 'data:', 'file:'].entries()) {
     await press(row);
@@ -261,6 +272,7 @@ test('one viewer owns the size; another can take it; trl attach follows', { skip
   const size = () => { const s = d.call('session.screen', { session_id: id }); return `${s.cols}×${s.rows}`; };
   const first = await attached('size');
   await until('the first owns it', async () => (await first.textContent('.terminal .bar')).includes('(yours)'));
+  await sized(first);
   const was = size();
   const cli = make('sit', 'env', `TRL_SOCKET_PATH=${d.env.TRL_SOCKET_PATH}`, trl, 'attach', 'size');
   const viewers = (n) => until(`${n} look`, () => d.call('session.info', { session_id: id }).terminal.viewers === n);
