@@ -206,6 +206,47 @@ test('a link of a program asks before it opens, and one that runs something is r
   await end(p, id);
 });
 
+test('a link below a mouse that rests reacts after output, a new size and a dialog', { skip: missing }, async () => {
+  const id = make('rest', 'sh', '-c', String.raw`stty -echo; echo ready; read -r go; printf '\033]8;;https://one.example/\033\\press here\033]8;;\033\\\n'; cat`);
+  const p = await attached('rest');
+  await sized(p);
+  await shows(p, 'ready');
+  const asks = async () => {
+    await p.mouse.down();
+    await p.mouse.up();
+    await p.waitForSelector('dialog[open]:has-text("https://one.example/")');
+    await p.keyboard.press('Escape');
+    await p.waitForSelector('dialog[open]', { state: 'detached' });
+  };
+  await p.mouse.move(...(await cell(p, 3, 1)));
+  d.call('session.input', { session_id: id, text: 'go\n' });
+  await shows(p, 'press here');
+  await overLink(p, 3, 1);
+  const cols = () => p.evaluate(() => document.querySelector('.screen').trlScreen.term.cols);
+  const before = await cols();
+  await p.setViewportSize({ width: 1000, height: 700 });
+  await until('the terminal is smaller', async () => (await cols()) < before);
+  await sized(p);
+  await overLink(p, 3, 1);
+  await asks();
+  await asks(); // the mouse has not moved
+  await end(p, id);
+});
+
+test('a program that follows the mouse gets each move once', { skip: missing }, async () => {
+  const id = make('mouse', 'sh', '-c', String.raw`stty raw -echo; printf '\033[?1003h\033[?1006hready\r\n'; cat -v`);
+  const p = await attached('mouse');
+  await sized(p);
+  await shows(p, 'ready');
+  for (const col of [3, 9, 3]) { // each report is printed, so the links may have changed before the next one
+    await p.mouse.move(...(await cell(p, col, 5)));
+    await shows(p, `<35;${col + 1};6M`);
+  }
+  await until('every report is printed', () => screenOf(id).split('<35;4;6M').length === 3);
+  assert.equal(screenOf(id).trim(), 'ready\n^[[<35;4;6M^[[<35;10;6M^[[<35;4;6M');
+  await end(p, id);
+});
+
 test('an upgraded daemon: sessions and login stay, and the page offers a new version only where there is one', { skip: missing }, async () => {
   const id = make('upgrade', 'bash', '--norc');
   const p = await attached('upgrade');

@@ -102,6 +102,32 @@ export class Screen {
       o.paste(e.dataTransfer?.getData('text/plain') ?? '');
     });
     term.attachCustomKeyEventHandler((e) => this.keyMayPass(e));
+    this.refreshLinks();
+  }
+
+  // xterm.js looks for a link when the mouse enters another cell, and reads the links of a row when
+  // the mouse enters another row. Output, a new size and a dialog above the terminal change or clear
+  // the link below a mouse that rests. After these, the next event of the mouse visits the opposite
+  // corner first. The events that do so do not bubble, so they are not reported to the program.
+  private refreshLinks(): void {
+    const { term } = this;
+    const element = term.element!;
+    const screen = element.querySelector('.xterm-screen')!;
+    let stale = false;
+    const changed = () => { stale = true; };
+    term.onWriteParsed(changed);
+    term.onResize(changed);
+    screen.addEventListener('mouseleave', changed);
+    const look = (e: MouseEvent) => {
+      if (!stale || !screen.contains(e.target as Node)) return;
+      stale = false;
+      const { left, right, top, bottom } = screen.getBoundingClientRect();
+      const move = (clientX: number, clientY: number) => screen.dispatchEvent(new MouseEvent('mousemove', { clientX, clientY, altKey: e.altKey }));
+      move(e.clientX < (left + right) / 2 ? right : left, e.clientY < (top + bottom) / 2 ? bottom : top);
+      move(e.clientX, e.clientY);
+    };
+    element.addEventListener('mousemove', look, true);
+    element.addEventListener('mousedown', look, true);
   }
 
   // What asks the terminal something was answered by the daemon's model already: a second answer
