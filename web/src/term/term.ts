@@ -66,6 +66,7 @@ export class Screen {
   private fit = new FitAddon();
   private search = new SearchAddon();
   private webgl: WebglAddon | undefined;
+  private readonly disposed = new AbortController();
   /** Bytes that were written and are not parsed yet. */
   pending = 0;
   /** Whether the program uses the kitty keyboard protocol, which xterm.js does not know. */
@@ -92,15 +93,16 @@ export class Screen {
     term.onTitleChange(o.title);
     term.onBell(o.bell);
     if (matchMedia('(pointer: coarse)').matches) term.onCursorMove(() => this.reveal());
+    const { signal } = this.disposed; // the box is used again, for another Screen
     box.addEventListener('paste', (e) => {
       e.preventDefault();
       e.stopPropagation();
       o.paste(e.clipboardData?.getData('text/plain') ?? '');
-    }, true);
+    }, { capture: true, signal });
     box.addEventListener('drop', (e) => {
       e.preventDefault();
       o.paste(e.dataTransfer?.getData('text/plain') ?? '');
-    });
+    }, { signal });
     term.attachCustomKeyEventHandler((e) => this.keyMayPass(e));
     this.refreshLinks();
   }
@@ -291,6 +293,7 @@ export class Screen {
   }
 
   dispose(): void {
+    this.disposed.abort();
     this.dropWebGL();
     this.term.dispose();
     this.box.replaceChildren();
