@@ -106,6 +106,9 @@ func (c *Command) Processes(children bool) (list []process.Info, ok bool) {
 			list = append(list, p)
 		}
 	}
+	if c.live.Load() != l { // the list may have the shell that replaces one that died
+		return nil, false
+	}
 	return list, true
 }
 

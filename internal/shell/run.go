@@ -331,6 +331,7 @@ func (r *run) shellDied() {
 	printed := slices.Clone(s.printedErr)
 	defer func() { s.printedErr = append(s.printedErr[:0], printed...) }()
 	dumped := s.exitDump != nil
+	r.cmd.live.Store(nil) // the new shell is not a process of the command
 	if err := s.restart(s.bestState(r.cmd)); err != nil {
 		r.oc.Died = err
 		if dumped {
