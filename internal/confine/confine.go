@@ -31,9 +31,9 @@ type Confinement struct {
 	Join []string `json:"join,omitempty"`
 	// Rlimits are applied as soft and hard limits.
 	Rlimits []Rlimit `json:"rlimits,omitempty"`
-	// OOMScoreAdj makes the kernel prefer the process as a victim when memory is short; 0 leaves
+	// OOMScoreAdj makes the kernel prefer the process as a victim when memory is short; nil leaves
 	// it as it is.
-	OOMScoreAdj int `json:"oom_score_adj,omitempty"`
+	OOMScoreAdj *int `json:"oom_score_adj,omitempty"`
 	// Isolation is what the process may touch; nil for everything.
 	Isolation *Isolation `json:"isolation,omitempty"`
 	// Dir is the working directory of a process that sees another tree, and NearDir that of
@@ -145,7 +145,7 @@ func (r Rlimit) lowered() syscall.Rlimit {
 
 // empty reports whether there is nothing to apply.
 func (c *Confinement) empty() bool {
-	return c == nil || len(c.Join) == 0 && len(c.Rlimits) == 0 && c.OOMScoreAdj == 0 && c.Isolation == nil
+	return c == nil || len(c.Join) == 0 && len(c.Rlimits) == 0 && c.OOMScoreAdj == nil && c.Isolation == nil
 }
 
 // Start starts a process with start, confined. It returns when the process is the program of spec,

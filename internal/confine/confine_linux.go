@@ -135,13 +135,13 @@ func (s *steps) close() {
 
 // join adds the steps that enter the cgroups. It returns what an error is about.
 func (c *Confinement) join(s *steps) (what string, err error) {
-	if c.OOMScoreAdj != 0 {
+	if c.OOMScoreAdj != nil {
 		// A process without it is only a less likely victim, so errors are ignored.
 		file := []byte("/proc/self/oom_score_adj\x00")
 		at := unix.AT_FDCWD
 		s.add(process.Call{Optional: true, Number: unix.SYS_OPENAT,
 			Args: [5]uintptr{uintptr(at), uintptr(unsafe.Pointer(&file[0])), unix.O_WRONLY | unix.O_CLOEXEC}, Memory: file})
-		s.write("", process.LastResult, strconv.Itoa(c.OOMScoreAdj), true)
+		s.write("", process.LastResult, strconv.Itoa(*c.OOMScoreAdj), true)
 	}
 	for _, file := range c.Join {
 		fd, err := s.open(file, unix.O_WRONLY)

@@ -71,14 +71,17 @@ func RemoveAt([]string, string) error { return nil }
 // Roots is empty.
 func Roots() []string { return nil }
 
-// VictimScore is for Linux.
-const VictimScore = 0
+// OwnMemory returns 0.
+func OwnMemory() int64 { return 0 }
+
+// OwnScores returns nothing.
+func OwnScores(int64) Scores { return Scores{} }
 
 // CPU returns nothing.
 func CPU(string) (user, system int64, ok bool) { return 0, 0, false }
 
 // Prefer does nothing.
-func Prefer([]int) {}
+func Prefer([]int, int) {}
 
 // LastOOM returns an unknown process.
 func LastOOM(string) (api.OOMKill, string) { return api.OOMKill{}, "" }

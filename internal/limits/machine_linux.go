@@ -133,17 +133,6 @@ func enableIn(dir string) error {
 	return nil
 }
 
-// VictimScore is the oom_score_adj of the processes of commands in a session with a memory limit: the
-// kernel prefers them to the shell, unless the shell has a third of the memory more.
-const VictimScore = 300
-
-// Prefer makes processes the preferred victims when memory is short.
-func Prefer(pids []int) {
-	for _, pid := range pids {
-		_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(strconv.Itoa(VictimScore)), 0)
-	}
-}
-
 // weakRlimits returns limits of processes in place of limits that cannot be enforced. RLIMIT_DATA
 // counts writable memory only, because runtimes such as those of Go, Java and Node reserve far more
 // addresses than they use. RLIMIT_NPROC counts all processes of the user.

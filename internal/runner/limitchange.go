@@ -81,6 +81,10 @@ func (r *Runner) changeLocked(p link.SetParams) error {
 	b.mu.Lock()
 	b.limits, b.required, b.place, b.plan = after, required, place, plan
 	b.mu.Unlock()
+	b.weigh(&after, place)
+	if shell, _ := b.scores(0); shell != nil {
+		limits.Prefer(r.pids(), *shell)
+	}
 	return nil
 }
 

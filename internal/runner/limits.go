@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/confine"
@@ -26,6 +25,8 @@ type bounds struct {
 	required []string            // guarded by mu; the limits without which the session must not go on
 	place    []api.EnforcedLimit // guarded by mu; what the place enforces
 	plan     limits.Plan         // guarded by mu
+	shared   bool                // guarded by mu; a memory limit counts the runner too
+	victims  limits.Scores       // guarded by mu
 }
 
 // get returns the limits and how they are enforced.
@@ -50,6 +51,8 @@ func (r *Runner) newGroups(p link.CreateParams) (fd int, err error) {
 		r.cgroup = nil
 	}
 	r.group = limits.NewGroup(r.cfg.SessionID, r.cgroup)
+	b := &r.bounds
+	b.weigh(p.Params.Limits, p.Enforced)
 	if p.Params.Limits == nil {
 		return r.cgroup.FD(), nil
 	}
@@ -61,7 +64,6 @@ func (r *Runner) newGroups(p link.CreateParams) (fd int, err error) {
 		r.removeGroups()
 		return 0, err
 	}
-	b := &r.bounds
 	b.mu.Lock()
 	b.limits, b.required, b.place, b.plan = *p.Params.Limits, p.Required, p.Enforced, plan
 	b.mu.Unlock()
@@ -105,6 +107,7 @@ func (r *Runner) confinement(g *limits.Group, more ...confine.Rlimit) *confine.C
 	if g.Active() || g != r.group && r.group.Active() {
 		c.Join = g.Join()
 	}
+	c.OOMScoreAdj, _ = r.bounds.scores(0)
 	return c
 }
 
@@ -173,9 +176,9 @@ type meter struct {
 	own    *commandGroup                // nil without limits of its own
 	name   string                       // of its group
 	report *api.LimitReport
-	before limits.Stats // of the session
-	peak   *limits.Peak // nil if the kernel cannot begin the peak of memory with the command
-	stop   chan struct{}
+	before limits.Stats  // of the session
+	peak   *limits.Peak  // nil if the kernel cannot begin the peak of memory with the command
+	stop   chan struct{} // ends preferVictims; nil where that does not run
 }
 
 // newMeter begins to measure a command. The shell moves into the group of a command with limits of its
@@ -184,8 +187,10 @@ func (r *Runner) newMeter(e *Exec) (*meter, error) {
 	own := e.params.Limits.Of()
 	session, _ := r.bounds.get()
 	m := &meter{runner: r, beside: r.begunBeside()}
+	_, score := r.bounds.scores(positive(own.MemoryBytes))
 	if own.IsZero() && !r.group.Active() && session.IsZero() {
 		m.free = true
+		m.preferVictims(e, score)
 		return m, nil
 	}
 	if !own.IsZero() {
@@ -198,10 +203,7 @@ func (r *Runner) newMeter(e *Exec) (*meter, error) {
 		}
 	}
 	m.before, m.peak = r.group.Stats(), r.group.NewPeak()
-	if positive(own.MemoryBytes) > 0 || positive(session.MemoryBytes) > 0 {
-		m.stop = make(chan struct{})
-		go preferVictims(e, m.stop)
-	}
+	m.preferVictims(e, score)
 	return m, nil
 }
 
@@ -261,15 +263,15 @@ func (m *meter) end(out *api.ExecOutcome, alone bool) {
 		return
 	}
 	r := m.runner
+	if m.stop != nil {
+		close(m.stop)
+	}
 	if m.free {
 		if before := m.long.Load(); before != nil && out != nil {
 			m.before = *before
 			m.processorTime(&out.Usage, r.processors(), alone)
 		}
 		return
-	}
-	if m.stop != nil {
-		close(m.stop)
 	}
 	now, peak := r.group.Stats(), m.peak.End()
 	var own limits.Stats
@@ -340,35 +342,18 @@ func (r *Runner) noteOOM(out *api.ExecOutcome, before, now, own limits.Stats, na
 	out.OOMKilled, out.OOM = true, &kill
 }
 
-// preferVictims makes the processes of a command the preferred victims when the memory of their
-// session is exhausted, until stop is closed. The shell cannot do that for its children, which begin
-// as copies of it.
-func preferVictims(e *Exec, stop <-chan struct{}) {
-	known := map[int]bool{}
-	for wait := 5 * time.Millisecond; ; wait = min(wait*2, time.Second) {
-		select {
-		case <-stop:
-			return
-		case <-time.After(wait):
-		}
-		var pids []int
-		for _, p := range e.task.processes(false) {
-			if !known[p.PID] {
-				known[p.PID] = true
-				pids = append(pids, p.PID)
-			}
-		}
-		limits.Prefer(pids)
-	}
-}
-
 // startBeside returns the function that starts the program of an exec, in groups of its own.
 func (b *beside) startBeside() (func(process.Spec) (*process.Process, error), error) {
 	r := b.runner
 	own := b.params.Limits.Of()
 	session, _ := r.bounds.get()
+	_, score := r.bounds.scores(positive(own.MemoryBytes))
+	start := func(c *confine.Confinement) func(process.Spec) (*process.Process, error) {
+		c.OOMScoreAdj = score
+		return func(spec process.Spec) (*process.Process, error) { return r.startConfined(spec, c) }
+	}
 	if own.IsZero() && session.IsZero() && !r.group.Active() {
-		return r.startProcess, nil
+		return start(r.confinement(r.group)), nil
 	}
 	b.group = r.group.Sub(b.id, b.cgroup)
 	var more []confine.Rlimit
@@ -380,12 +365,8 @@ func (b *beside) startBeside() (func(process.Spec) (*process.Process, error), er
 		b.limits, more = &plan.Report, plan.Rlimits
 	}
 	b.group.Watch()
-	c := r.confinement(b.group, more...)
-	if positive(own.MemoryBytes) > 0 || positive(session.MemoryBytes) > 0 {
-		c.OOMScoreAdj = limits.VictimScore
-	}
 	b.before = r.group.Stats()
-	return func(spec process.Spec) (*process.Process, error) { return r.startConfined(spec, c) }, nil
+	return start(r.confinement(b.group, more...)), nil
 }
 
 // measure completes the outcome of a program beside the shell.

@@ -98,10 +98,9 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestLimitsOfThePlace: where the place enforces the limits, as a container does, outcomes report what its
-// cgroup counts.
-func TestLimitsOfThePlace(t *testing.T) {
-	const most = 256 << 20 // for the runner too
+// launchWithin starts a runner process in a cgroup with a memory limit, as a container is.
+func launchWithin(t *testing.T, most float64) *daemon {
+	t.Helper()
 	var place *bounds.Group
 	t.Cleanup(func() { // after the end of the runner
 		if err := place.Remove(); err != nil {
@@ -116,6 +115,14 @@ func TestLimitsOfThePlace(t *testing.T) {
 	if err := place.Adopt(d.cmd.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
+	return d
+}
+
+// TestLimitsOfThePlace: where the place enforces the limits, as a container does, outcomes report what its
+// cgroup counts.
+func TestLimitsOfThePlace(t *testing.T) {
+	const most = 256 << 20 // for the runner too
+	d := launchWithin(t, most)
 	limit := api.EnforcedLimit{Limit: api.LimitMemory, Mechanism: "docker"}
 	var details link.SessionDetails
 	_, err := d.conn.Call(t.Context(), link.Create.With(&link.CreateParams{

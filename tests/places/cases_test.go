@@ -69,6 +69,7 @@ func TestPlaces(t *testing.T) {
 		p.Run("limits", p.limits)
 		if p.name == "docker" {
 			p.Run("limits changed", p.limitsChanged)
+			p.Run("memory exhausted", p.exhausted)
 		}
 		p.Run("older", p.older)
 		if *all && p.name != "trl" { // the runner there is that of the other daemon

@@ -4,7 +4,10 @@ package places
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -62,6 +65,7 @@ func (p *place) limits(t *testing.T) {
 		return testkit.Must(p.ExecRun(p.ctx, x))(t)
 	}
 	run(api.ExecParams{Command: "x=kept"})
+	p.victims(t, run)
 	hungry := []string{"dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=1"}
 	for _, x := range []api.ExecParams{{Command: "dd if=/dev/zero of=/dev/null bs=200M count=1"}, {Argv: hungry}} {
 		r := run(x)
@@ -78,6 +82,79 @@ func (p *place) limits(t *testing.T) {
 			t.Errorf("too many processes: %+v", r)
 		}
 	}
+}
+
+// victims compares the scores by which the kernel chooses its victims. The limit counts the runner too,
+// without which the session would end.
+func (p *place) victims(t *testing.T, run func(api.ExecParams) api.ExecResult) {
+	score := func(x api.ExecParams) int {
+		t.Helper()
+		x.TimeoutS = new(60.0)
+		r := run(x)
+		return testkit.Must(strconv.Atoi(strings.TrimSpace(r.Stdout)))(t)
+	}
+	runner := score(api.ExecParams{Command: "cat /proc/$PPID/oom_score_adj"})
+	shell := score(api.ExecParams{Command: "cat /proc/$$/oom_score_adj"})
+	beside := score(api.ExecParams{Argv: []string{"cat", "/proc/self/oom_score_adj"}})
+	// A command of the shell begins as a copy of it.
+	command := score(api.ExecParams{Command: fmt.Sprintf("sh -c 'until s=$(cat /proc/$$/oom_score_adj); [ $s -gt %d ]; do :; done; echo $s'", shell)})
+	if runner >= shell || shell >= command || command != beside {
+		t.Errorf("the scores are %d of the runner, %d of the shell, %d of its commands, %d beside it", runner, shell, command, beside)
+	}
+}
+
+// exhausted tests that the kernel kills shells, not runners, when the memory of a container is full of a
+// file. A process may give its memory back only after the kernel has chosen the next victim, so there are
+// more shells than one.
+func (p *place) exhausted(t *testing.T) {
+	first := p.create(api.SessionCreateParams{Limits: &api.Limits{MemoryBytes: new(int64(64 << 20))}})
+	defer p.destroy(first.SessionID)
+	ids := []string{first.SessionID}
+	for range 3 {
+		ids = append(ids, testkit.Must(p.SessionCreate(p.ctx, api.SessionCreateParams{Beside: first.SessionID}))(t).SessionID)
+		defer p.destroy(ids[len(ids)-1])
+	}
+	for _, id := range ids {
+		// A shell with a megabyte gives something back, and is smaller than its runner.
+		for _, text := range []string{"x=kept", `y=$(head -c 1000000 /dev/zero | tr '\0' y)`} {
+			testkit.Must(p.ExecRun(p.ctx, api.ExecParams{SessionID: id, Command: text}))(t)
+		}
+	}
+	killed, restarted := exhaust(t, first.Place.Container), 0
+	for _, id := range ids {
+		r := testkit.Must(p.ExecRun(p.ctx, api.ExecParams{SessionID: id, Command: "echo $x"}))(t)
+		if r.Stdout != "kept\n" {
+			t.Errorf("session %s: %+v", id, r)
+		}
+		if r.ShellRestarted {
+			restarted++
+		}
+	}
+	if killed == 0 || restarted != killed {
+		t.Errorf("the kernel killed %d processes, and %d shells were restarted", killed, restarted)
+	}
+}
+
+// exhaust fills the memory of a container with a file, until the kernel kills, and returns how many it killed. The
+// writer is not of the session and is smaller than a runner. It starts no process before it has given the
+// memory back, because that would need more.
+func exhaust(t *testing.T, container string) (killed int) {
+	t.Helper()
+	const script = `
+		counter=/sys/fs/cgroup/memory.events
+		[ -e $counter ] || counter=/sys/fs/cgroup/memory/memory.oom_control
+		block=0123456789abcdef
+		for i in 1 2 3 4 5 6 7 8; do block=$block$block; done
+		kills() { while read -r name value; do [ $name != oom_kill ] || n=$value; done <$counter; }
+		kills; before=$n
+		while [ $n = $before ]; do printf %s $block >>/dev/shm/fill || break; kills; done
+		: >/dev/shm/fill; kills; rm /dev/shm/fill; echo $((n - before))`
+	engine := dockertest.Shared(t)
+	made := testkit.Must(engine.ExecCreate(t.Context(), container, moby.ExecCreateOptions{Cmd: []string{"sh", "-c", script}, TTY: true, AttachStdout: true, AttachStderr: true}))(t)
+	joined := testkit.Must(engine.ExecAttach(t.Context(), made.ID, moby.ExecAttachOptions{TTY: true}))(t)
+	defer joined.Close()
+	out := testkit.Must(io.ReadAll(joined.Reader))(t)
+	return testkit.Must(strconv.Atoi(strings.TrimSpace(string(out))))(t)
 }
 
 // changing is a session in a container whose limits change.
