@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/process"
 )
 
 // checkTimeout bounds the check of one shell, and of what can be enforced. It exceeds the time that a
@@ -225,6 +226,15 @@ func (f *Findings) limits(daemon map[string]float64) {
 	if n, err := processLimit(); err == nil {
 		f.Add(SectionLimits, "processes", api.VerdictOK, limitText(n)+" (ulimit -u)")
 	}
+}
+
+// subreaper reports whether runners will be subreapers. Sessions work without that.
+func (f *Findings) subreaper(section string) {
+	if err := process.SubreaperError(); err != nil {
+		f.Add(section, "subreaper", api.VerdictNote, err.Error()+": TRL finds processes by their groups and parents instead")
+		return
+	}
+	f.Add(section, "subreaper", api.VerdictOK, "the runner stays the ancestor of every process of its session")
 }
 
 func limitText(n uint64) string {

@@ -13,7 +13,7 @@ func (f *Findings) platform(enforcement string, _ api.SystemInfoResult) {
 	if enforcement != "" {
 		f.Add(section, "enforced by", api.VerdictOK, enforcement)
 	}
-	f.Add(section, "subreaper", api.VerdictNote, "macOS has none: TRL finds processes by their groups and parents instead")
+	f.subreaper(section)
 }
 
 // inMemory reports false: macOS has no file system in memory by default.

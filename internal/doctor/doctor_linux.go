@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -22,9 +21,7 @@ func (f *Findings) platform(enforcement string, info api.SystemInfoResult) {
 	default:
 		f.Add(section, "enforced by", api.VerdictOK, enforcement)
 	}
-	var is int32 // reading the flag shows whether the kernel has it; the daemon has set it
-	err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0, 0, 0)
-	f.Check(section, "subreaper", "the runner stays the ancestor of every process of its session", err)
+	f.subreaper(section)
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err != nil {
 		f.Add(section, "pidfd", api.VerdictNote, "not available: "+err.Error())
 	} else {

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -22,6 +23,9 @@ func forkExec(Spec, []uintptr) (int, error) { return 0, syscall.ENOSYS }
 
 // BecomeSubreaper returns false: on macOS, launchd adopts all orphans.
 func BecomeSubreaper() bool { return false }
+
+// SubreaperError returns the reason why BecomeSubreaper returns false.
+func SubreaperError() error { return errors.New("macOS has none") }
 
 func closeOnExecFrom3() {
 	dir, err := os.Open("/dev/fd")

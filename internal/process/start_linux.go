@@ -1,9 +1,11 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,6 +32,15 @@ func sysProcAttr(spec Spec) *syscall.SysProcAttr {
 // that.
 func BecomeSubreaper() bool {
 	return !scanOnly() && unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
+}
+
+// SubreaperError returns nil if BecomeSubreaper would succeed, else the reason why not.
+func SubreaperError() error {
+	if scanOnly() {
+		return errors.New(ScanVariable + " is set")
+	}
+	var is int32 // reading the flag shows whether the kernel has it
+	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0, 0, 0))
 }
 
 func closeOnExecFrom3() {

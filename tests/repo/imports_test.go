@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 	"web":              {},
 	"internal/login":   {"api"},
 	"internal/logring": {"api"},
-	"internal/doctor":  {"api"},
+	"internal/doctor":  {"api", "internal/process"},
 	"internal/metrics": {},
 	"internal/audit":   {"api", "internal/metrics"},
 	"internal/hook":    {"api", "internal/process", "internal/version"},
