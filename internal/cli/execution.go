@@ -294,6 +294,13 @@ func (r *run) makeNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 			return info.SessionInfo, nil
 		}
 		if !errors.Is(err, api.ErrConflict) {
+			// A session for a command that cannot run would stay. No earlier command can create
+			// the directory, so --wait makes no difference.
+			if r.app.samePlace() {
+				if _, err := directory(r.flags.cwd); err != nil {
+					return api.SessionInfo{}, err
+				}
+			}
 			if made, err := r.app.createSession(ctx, c, create); !errors.Is(err, api.ErrConflict) {
 				return made, err
 			}

@@ -339,6 +339,21 @@ func (c *conn) discard(ctx context.Context, id string) {
 	_, _ = c.Service.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: id})
 }
 
+// discardUnused ends a named session that the tool has just created, if the request for its first
+// command was wrong. It keeps a session in which a command runs or has run: another caller may have
+// found it by its name.
+func (c *conn) discardUnused(ctx context.Context, id string, err error) {
+	if api.AsError(err).Code != api.CodeInvalidParams {
+		return
+	}
+	list, err := c.Service.ExecList(ctx, api.ExecListParams{SessionID: id})
+	started := func(e api.ExecInfo) bool { return e.Error == nil }
+	if err != nil || slices.ContainsFunc(list.Execs, started) {
+		return
+	}
+	_, _ = c.Service.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: id})
+}
+
 // dirFor returns the directory of a new session: that of the default session, or none in another
 // place.
 func (c *conn) dirFor(ctx context.Context, place string) string {

@@ -213,23 +213,6 @@ func TestAmbiguous(t *testing.T) {
 	p.does("run", map[string]any{"command": "printf 😀"}, "😀\n.*")
 }
 
-// TestWrongDirectory: a command that cannot be run is an error, also when it had to wait.
-func TestWrongDirectory(t *testing.T) {
-	p := connect(t, 0)
-	const want = `INVALID_PARAMS: working_dir: "/nowhere" is not a directory`
-	for _, session := range []string{"", "named"} {
-		p.refuses("run", map[string]any{"command": "pwd", "working_dir": "/nowhere", "session": session}, want)
-		p.refuses("start", map[string]any{"command": "pwd", "working_dir": "/nowhere", "session": session}, want)
-		p.does("run", map[string]any{"command": "echo alive", "session": session}, `(?:\[new.*\n)?alive\n.*`)
-	}
-	p.refuses("terminal_start", map[string]any{"working_dir": "/nowhere"}, want)
-	// Nothing is left of those that failed.
-	list, err := p.service.SessionList(context.Background(), api.SessionListParams{})
-	if err != nil || len(list.Sessions) != 2 {
-		t.Errorf("%+v, %v", list.Sessions, err)
-	}
-}
-
 // TestQueued: a command that waits for its turn is not called running.
 func TestQueued(t *testing.T) {
 	p := connect(t, 300*time.Millisecond)

@@ -138,12 +138,18 @@ func (c *conn) run(ctx call, in runInput) (execAnswer, error) {
 	}
 	info, err := c.Service.ExecStart(ctx, p)
 	if err != nil {
+		if fresh && in.Session != "" {
+			c.discardUnused(ctx, id, err)
+		}
 		return execAnswer{}, err
 	}
 	a, err := c.followExec(ctx, api.ExecWaitParams{ExecIDs: []string{info.ExecID}}, in.MaxBytes)
 	if ctx.Err() != nil { // the client does not want it any more
 		_, _ = c.Service.ExecCancel(api.WithConn(context.WithoutCancel(ctx), c.life), api.ExecCancelParams{ExecID: info.ExecID})
 		return execAnswer{}, ctx.Err()
+	}
+	if err != nil && fresh && in.Session != "" {
+		c.discardUnused(ctx, id, err)
 	}
 	a.NewSession = fresh && in.Session != ""
 	if fresh {
@@ -169,6 +175,8 @@ func (c *conn) start(ctx call, in startInput) (execAnswer, error) {
 	if err != nil {
 		if in.Session == "" {
 			c.discard(ctx, id)
+		} else if fresh {
+			c.discardUnused(ctx, id, err)
 		}
 		return execAnswer{}, err
 	}
