@@ -185,7 +185,11 @@ func (s *Shell) sendPing(token string) (file string) {
 	if writeFile(file, []byte(s.dialect.ping(s.dir, token))) != nil {
 		return ""
 	}
-	s.send("\n" + s.dialect.source(file) + "\n")
+	ping := s.dialect.source(file)
+	if !s.dialect.terminal() {
+		ping = mutely + ping
+	}
+	s.send("\n" + ping + "\n")
 	return file
 }
 

@@ -75,7 +75,7 @@ func (p bash) command(d dir, r request) (file, wrapper, control string) {
 	if len(r.env) > 0 {
 		dot = envPrefix(r.env) + `\command .` // before `builtin`, the variables would not be exported
 	}
-	control = fmt.Sprintf("%s %s\n%s\n", dot, d.command(), p.status(d, r.token))
+	control = fmt.Sprintf("%s %s\n%s\n", dot, d.command(), mutely+p.status(d, r.token))
 	if p.old {
 		// bash 3.2 makes the redirection of a builtin permanent when the command uses exec, so
 		// the redirections are those of a group.
@@ -90,9 +90,9 @@ func (p bash) command(d dir, r request) (file, wrapper, control string) {
 	return `\builtin ` + strings.TrimPrefix(evalScript(bashQuote(noOption(r.text)), r), `\`), "", control
 }
 
-// bashQuote turns s into one word. It uses double quotes, because in a UTF-8 locale bash takes
-// quadratic time for a word of many single-quoted pieces. History expansion is off, so `!` needs
-// no care.
+// bashQuote turns s into one word of a POSIX shell. It uses double quotes, because in a UTF-8 locale
+// bash takes quadratic time for a word of many single-quoted pieces. History expansion is off, so
+// `!` needs no care.
 func bashQuote(s string) string { return `"` + bashEscapes.Replace(s) + `"` }
 
 var bashEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")

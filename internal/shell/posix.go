@@ -50,7 +50,7 @@ func (dash) status(d dir, token string) string {
 func (p dash) command(d dir, r request) (file, wrapper, control string) {
 	// The text that reports the status is on the same line, because dash drops its input buffer
 	// when it returns to the top level. `command` prevents that for errors.
-	control = fmt.Sprintf("%s\\command . %s; %s\n", envPrefix(r.env), d.command(), p.status(d, r.token))
+	control = fmt.Sprintf("%s\\command . %s; %s\n", envPrefix(r.env), d.command(), mutely+p.status(d, r.token))
 	if r.lastStatus != 0 {
 		control = d.setLast(`\command .`) + control
 	}
@@ -149,11 +149,14 @@ func (p ash) command(d dir, r request) (file, wrapper, control string) {
 	// The text that reports the status has its own line, because ash drops the rest of a line
 	// after an error. The script of enter sets the environment, because assignments before a
 	// special builtin would remain.
-	control = fmt.Sprintf("\\. %s\n%s\n", d.command(), p.status(d, r.token))
+	control = fmt.Sprintf("\\. %s\n%s\n", d.command(), mutely+p.status(d, r.token))
 	if r.lastStatus != 0 {
 		control = d.setLast(`\.`) + control
 	}
-	return evalScript(quote(noOption(r.text)), r), "", control
+	// An ash that cannot undo a redirection complains with the name of the builtin around it, and
+	// without one with the path of the file. Hence the second eval.
+	script := strings.TrimSuffix(evalScript(quote(noOption(r.text)), r), "\n")
+	return `\eval ` + bashQuote(script) + "\n", "", control
 }
 
 func (ash) source(file string) string { return `\. ` + file }

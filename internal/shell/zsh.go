@@ -62,7 +62,7 @@ func (p zsh) command(d dir, r request) (file, wrapper, control string) {
 	if len(r.text) >= 2048 {
 		file, text = r.text, `"$(<`+d.command()+`)"`
 	}
-	control = fmt.Sprintf("%s{ \\builtin eval %s; } <%s >%s 2>%s\n%s\n", set, text, r.stdin, r.stdout, r.stderr, p.status(d, r.token))
+	control = fmt.Sprintf("%s{ \\builtin eval %s; } <%s >%s 2>%s\n%s\n", set, text, r.stdin, r.stdout, r.stderr, mutely+p.status(d, r.token))
 	return file, "", control
 }
 
