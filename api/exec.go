@@ -327,6 +327,9 @@ type ExecInfo struct {
 	StdinOpen bool `json:"stdin_open,omitempty"`
 	// AgeMS is the time since TRL accepted the command.
 	AgeMS int64 `json:"age_ms"`
+	// RunningMS is the time since the command began to run. Absent before that, and once it has
+	// ended: the outcome has duration_ms. Steps of the clock do not change it.
+	RunningMS *int64 `json:"running_ms,omitempty"`
 	// StdoutBytes and StderrBytes are the bytes written so far.
 	StdoutBytes int64 `json:"stdout_bytes"`
 	StderrBytes int64 `json:"stderr_bytes"`

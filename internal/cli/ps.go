@@ -96,7 +96,9 @@ func (a *app) took(e api.ExecInfo) string {
 	switch {
 	case e.Outcome != nil:
 		d = time.Duration(e.Outcome.DurationMS) * time.Millisecond
-	case e.StartedAt != nil:
+	case e.RunningMS != nil:
+		d = time.Duration(*e.RunningMS) * time.Millisecond
+	case e.StartedAt != nil: // an older runner
 		// Both times are by the clock of the place, which may differ from the one here.
 		d = time.Duration(e.AgeMS)*time.Millisecond - e.StartedAt.Sub(e.QueuedAt)
 	default:

@@ -172,7 +172,7 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 		r.isolation.Forget()
 		return err
 	}
-	r.note(link.ExecEvent{ExecID: e.ID, State: e.state, At: e.queuedAt})
+	r.note(link.ExecEvent{ExecID: e.ID, State: e.state, At: e.queuedAt.UTC()})
 	_ = e.to(api.ExecRunning)
 	close(e.turn)
 	defer r.boundOutput(e)

@@ -31,8 +31,10 @@ type Exec struct {
 	turn  chan struct{} // closed when a queued exec may run, or will never run
 	ended chan struct{} // closed when the outcome is known
 
-	mu        sync.Mutex
-	state     api.ExecState // guarded by mu, written by moveLocked only
+	mu    sync.Mutex
+	state api.ExecState // guarded by mu, written by moveLocked only
+	// The times have a monotonic reading, so that the clock can be set while the command runs.
+	// UTC, for reports, drops it.
 	queuedAt  time.Time
 	startedAt time.Time        // guarded by mu
 	endedAt   time.Time        // guarded by mu
@@ -53,7 +55,7 @@ type Exec struct {
 func (r *Runner) newExec(n int64, log *output.Log, maxStdin int64) *Exec {
 	id := r.cfg.SessionID
 	e := &Exec{
-		Exec: export.Exec{ID: execID(id, n), Log: log}, session: id, state: api.ExecQueued, queuedAt: time.Now().UTC(),
+		Exec: export.Exec{ID: execID(id, n), Log: log}, session: id, state: api.ExecQueued, queuedAt: time.Now(),
 		maxStdin: maxStdin, turn: make(chan struct{}), ended: make(chan struct{}), note: r.note,
 	}
 	e.Status = e.status
@@ -123,8 +125,8 @@ func (e *Exec) moveLocked(next api.ExecState) (link.ExecEvent, error) {
 	if !e.state.CanBecome(next) {
 		return link.ExecEvent{}, api.Errorf(api.CodeInternal, "exec %q: cannot go from %s to %s", e.ID, e.state, next)
 	}
-	now := time.Now().UTC()
-	event := link.ExecEvent{ExecID: e.ID, State: next, At: now}
+	now := time.Now()
+	event := link.ExecEvent{ExecID: e.ID, State: next, At: now.UTC()}
 	switch next {
 	case api.ExecRunning:
 		e.startedAt = now
@@ -189,7 +191,7 @@ func (e *Exec) snapshot() api.ExecInfo {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	info := api.ExecInfo{
-		ExecID: e.ID, SessionID: e.session, Command: e.params.Command, State: e.state, QueuedAt: e.queuedAt,
+		ExecID: e.ID, SessionID: e.session, Command: e.params.Command, State: e.state, QueuedAt: e.queuedAt.UTC(),
 		TimeoutS: e.timeout.Seconds(), Detach: e.params.Detach != nil && *e.params.Detach,
 		StdinOpen: e.outcome == nil && e.err == nil && e.task.reads(), AgeMS: time.Since(e.queuedAt).Milliseconds(),
 		StdoutBytes: e.Log.Bytes(output.Stdout), StderrBytes: e.Log.Bytes(output.Stderr), LastSeq: e.Log.Last(), Outcome: e.outcome,
@@ -210,11 +212,15 @@ func (e *Exec) snapshot() api.ExecInfo {
 		info.Command = strings.ToValidUTF8(info.Command[:maxCommandShown], "")
 	}
 	if !e.startedAt.IsZero() {
-		t := e.startedAt
+		t := e.startedAt.UTC()
 		info.StartedAt = &t
+		if e.state == api.ExecRunning {
+			running := time.Since(e.startedAt).Milliseconds()
+			info.RunningMS = &running
+		}
 	}
 	if !e.endedAt.IsZero() {
-		t := e.endedAt
+		t := e.endedAt.UTC()
 		info.EndedAt = &t
 	}
 	return info

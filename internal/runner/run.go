@@ -91,7 +91,7 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	e.params.Env, e.params.Stdin, e.params.StdinBase64 = nil, nil, ""
 	r.execs[e.ID] = e
 	r.order = append(r.order, e)
-	r.note(link.ExecEvent{ExecID: e.ID, State: e.state, At: e.queuedAt})
+	r.note(link.ExecEvent{ExecID: e.ID, State: e.state, At: e.queuedAt.UTC()})
 	switch {
 	case p.Argv != nil:
 		r.acceptBesideLocked(e)

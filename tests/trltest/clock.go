@@ -20,13 +20,31 @@ import (
 func Shifted(t testing.TB, d time.Duration) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := shifted(dir, strconv.Itoa(int(d.Seconds()))); err != nil {
+	if err := shifted(dir, strconv.Itoa(int(d.Seconds())), ""); err != nil {
 		t.Fatalf("trltest: %s", err)
 	}
 	return filepath.Join(dir, "trl")
 }
 
-func shifted(dir, seconds string) error {
+// Stepped is like Shifted, but the clock of the runner differs only once step has been called, as if it
+// had been set then.
+func Stepped(t testing.TB, d time.Duration) (path string, step func()) {
+	t.Helper()
+	dir := t.TempDir()
+	stepped := filepath.Join(dir, "stepped")
+	if err := shifted(dir, strconv.Itoa(int(d.Seconds())), stepped); err != nil {
+		t.Fatalf("trltest: %s", err)
+	}
+	return filepath.Join(dir, "trl"), func() {
+		t.Helper()
+		if err := os.WriteFile(stepped, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// shifted makes the programs in dir. The clock is shifted as soon as the file once exists; "" for always.
+func shifted(dir, seconds, once string) error {
 	path, err := Static()
 	if err != nil {
 		return err
@@ -40,7 +58,7 @@ func shifted(dir, seconds string) error {
 		return err
 	}
 	flags := append([]string{"-overlay", overlay}, staticFlags...)
-	flags[len(flags)-1] += " -X time.shift=" + seconds
+	flags[len(flags)-1] += " -X time.shift=" + seconds + " -X time.shiftOnce=" + once
 	runner, err := buildIn(root, "shifted"+seconds, []string{"CGO_ENABLED=0"}, flags, "./cmd/trl-runner")
 	if err != nil {
 		return err
@@ -54,7 +72,8 @@ func shifted(dir, seconds string) error {
 }
 
 // clockOverlay returns a file for go build -overlay. The package time of it adds the seconds in its variable
-// shift, which the linker sets, to the time of day and not to the monotonic reading.
+// shift to the time of day and not to the monotonic reading, as soon as the file shiftOnce exists. The linker sets
+// both.
 var clockOverlay = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -69,10 +88,11 @@ var clockOverlay = sync.OnceValues(func() (string, error) {
 	if bytes.Count(text, []byte(now)) != 1 {
 		return "", fmt.Errorf("%s: time.Now of %s is not as expected", original, runtime.Version())
 	}
-	text = bytes.Replace(text, []byte(now), []byte(now+"\tsec += shiftSeconds\n"), 1)
+	text = bytes.Replace(text, []byte(now), []byte(now+"\tsec += shiftNow()\n"), 1)
 	text = append(text, `
 var (
 	shift        string
+	shiftOnce    string
 	shiftSeconds = func() (n int64) {
 		sign := int64(1)
 		for _, c := range []byte(shift) {
@@ -85,6 +105,17 @@ var (
 		return sign * n
 	}()
 )
+
+func shiftNow() int64 {
+	if shiftOnce != "" {
+		fd, err := open(shiftOnce)
+		if err != nil {
+			return 0
+		}
+		closefd(fd)
+	}
+	return shiftSeconds
+}
 `...)
 	// The names are always the same: they are a part of what the go command compares with its cache.
 	dir := filepath.Join(os.TempDir(), "trltest-"+strconv.Itoa(os.Getuid()), "clock")

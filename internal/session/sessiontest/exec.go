@@ -97,6 +97,10 @@ func (x *Exec) WaitsForInput(p *api.Process) {
 func (x *Exec) infoLocked() api.ExecInfo {
 	info := x.info
 	info.AgeMS = time.Since(info.QueuedAt).Milliseconds()
+	if info.State == api.ExecRunning {
+		running := time.Since(*info.StartedAt).Milliseconds()
+		info.RunningMS = &running
+	}
 	info.LastSeq = x.seq
 	info.StdinOpen = (x.Params.OpenStdin || x.program) && !x.closed && info.Outcome == nil
 	if !x.wrote.IsZero() {

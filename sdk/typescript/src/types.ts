@@ -2900,6 +2900,11 @@ export interface ExecInfo {
   stdin_open?: boolean;
   /** The time since TRL accepted the command. */
   age_ms: number;
+  /**
+   * The time since the command began to run. Absent before that, and once it has ended: the outcome
+   * has duration_ms. Steps of the clock do not change it.
+   */
+  running_ms?: number;
   /** stdout_bytes and stderr_bytes are the bytes written so far. */
   stdout_bytes: number;
   /** stdout_bytes and stderr_bytes are the bytes written so far. */

@@ -4830,6 +4830,11 @@ class ExecInfo:
     age_ms: int = 0
     """The time since TRL accepted the command."""
 
+    running_ms: int | None = None
+    """The time since the command began to run. Absent before that, and once it has ended: the
+    outcome has duration_ms. Steps of the clock do not change it.
+    """
+
     stdout_bytes: int = 0
     """stdout_bytes and stderr_bytes are the bytes written so far."""
 
@@ -4871,6 +4876,7 @@ class ExecInfo:
             argv=get("argv") or [],
             stdin_open=get("stdin_open") or False,
             age_ms=get("age_ms") or 0,
+            running_ms=get("running_ms"),
             stdout_bytes=get("stdout_bytes") or 0,
             stderr_bytes=get("stderr_bytes") or 0,
             last_seq=get("last_seq") or 0,
