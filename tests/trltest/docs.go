@@ -171,7 +171,7 @@ func Example(t *testing.T, name string, replaced *strings.Replacer, env ...strin
 	Reader{Dir: dir, Env: append(os.Environ(), env...)}.Type(t, name, replaced.Replace(page))
 }
 
-func read(t *testing.T, file string) string {
+func read(t testing.TB, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
