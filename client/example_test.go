@@ -89,18 +89,18 @@ func ExampleClient_ExecStart() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	wait := func(pattern string) {
-		r, err := c.ExecWait(ctx, api.ExecWaitParams{ExecIDs: []string{job.ExecID}, OutputMatch: pattern})
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(r.Happened[0].Match.Text)
+	r, err := c.ExecWait(ctx, api.ExecWaitParams{ExecIDs: []string{job.ExecID}, OutputMatch: "^ready"})
+	if err != nil {
+		log.Fatal(err)
 	}
-	wait("^ready")
+	fmt.Println(r.Happened[0].Match.Text)
 	if _, err := c.ExecInput(ctx, api.ExecInputParams{ExecID: job.ExecID, Data: "it\n"}); err != nil {
 		log.Fatal(err)
 	}
-	wait("^got")
+	if r, err = c.ExecWait(ctx, api.ExecWaitParams{ExecIDs: []string{job.ExecID}, OutputMatch: "^got"}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.Happened[0].Match.Text)
 	ended, err := c.ExecCancel(ctx, api.ExecCancelParams{ExecID: job.ExecID}) // and everything it started
 	if err != nil {
 		log.Fatal(err)
@@ -123,21 +123,20 @@ func ExampleClient_SessionScreen() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	show := func(text string) {
-		if _, err := c.SessionWait(ctx, api.SessionWaitParams{SessionID: t.SessionID, Text: text}); err != nil {
-			log.Fatal(err)
-		}
-		screen, err := c.SessionScreen(ctx, api.SessionScreenParams{SessionID: t.SessionID})
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("%.30q\n", screen.Text)
+	if _, err := c.SessionWait(ctx, api.SessionWaitParams{SessionID: t.SessionID, Text: `^name\?`}); err != nil {
+		log.Fatal(err)
 	}
-	show(`^name\?`)
 	if _, err := c.SessionInput(ctx, api.SessionInputParams{SessionID: t.SessionID, Text: "Ada", Keys: []string{"enter"}}); err != nil {
 		log.Fatal(err)
 	}
-	show("^hello Ada")
+	if _, err := c.SessionWait(ctx, api.SessionWaitParams{SessionID: t.SessionID, Text: "^hello"}); err != nil {
+		log.Fatal(err)
+	}
+	screen, err := c.SessionScreen(ctx, api.SessionScreenParams{SessionID: t.SessionID})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(screen.Text)
 }
 
 // Tell errors apart by their code.

@@ -229,7 +229,7 @@ func (r Reader) Type(t *testing.T, name, page string) {
 		}
 		// curl prints a body without a line end as it is, and headers with CR.
 		got := strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(string(out), "\r", ""), "}{", "}\n{"))
-		if b.Checked && !matches(b.Shown, got) {
+		if b.Checked && !Matches(b.Shown, got) {
 			t.Errorf("%s, line %d: printed\n%s\nthe page says\n%s", name, b.Line, got, b.Shown)
 		} else if _, err := os.Stat(filepath.Join(dir, fmt.Sprint(i+1))); failed != nil && err != nil {
 			t.Logf("%s, line %d:\n%sprinted\n%s", name, b.Line, b.Given+b.Code, tail(got, 4000))
@@ -257,7 +257,8 @@ func (b Block) typed(dir string) string {
 
 func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-func matches(shown, printed string) bool {
+// Matches reports whether a text is what a page shows; … stands for any text.
+func Matches(shown, printed string) bool {
 	var pattern strings.Builder
 	for i, part := range strings.Split(shown, "…") {
 		if i > 0 {

@@ -19,8 +19,8 @@ func TestMatches(t *testing.T) {
 		{"1.5 (x)", "1.5 (x)", true},
 		{"1.5", "1x5", false},
 	} {
-		if got := matches(c.shown, c.printed); got != c.want {
-			t.Errorf("matches(%q, %q) = %v", c.shown, c.printed, got)
+		if got := Matches(c.shown, c.printed); got != c.want {
+			t.Errorf("Matches(%q, %q) = %v", c.shown, c.printed, got)
 		}
 	}
 }
