@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import test from "node:test";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
 const imports = /(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g;
@@ -55,21 +53,4 @@ test("names are turned there and back", async () => {
   assert.deepEqual(names.fromWire(wire), back);
   const result = { left_running: [{ max_rss_bytes: 1, details: { a_b: { c_d: 1 } } }], stdout_base64: null };
   assert.deepEqual(names.fromWire(result), { leftRunning: [{ maxRssBytes: 1, details: { a_b: { c_d: 1 } } }], stdoutBase64: null });
-});
-
-test("the examples of the README are correct TypeScript", async (t) => {
-  const readme = await readFile(join(root, "README.md"), "utf8");
-  const blocks = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map((match) => match[1]!);
-  assert.ok(blocks.length > 3);
-  // Below the package, where its own name leads to itself.
-  const dir = await mkdtemp(join(root, ".test/readme-"));
-  t.after(() => rm(dir, { recursive: true }));
-  await Promise.all(blocks.map((block, i) => writeFile(join(dir, `example${i}.ts`), block + "\nexport {};\n")));
-  await writeFile(
-    join(dir, "tsconfig.json"),
-    JSON.stringify({ extends: "../../tsconfig.json", compilerOptions: { rootDir: ".", noEmit: true, declaration: false, noUnusedLocals: false }, include: ["*.ts"] }),
-  );
-  const tsc = join(root, "node_modules/typescript/bin/tsc");
-  const { stdout } = await promisify(execFile)(process.execPath, [tsc, "-p", dir]).catch((error: { stdout: string }) => error);
-  assert.equal(stdout, "");
 });
