@@ -35,17 +35,13 @@ func TestDocs(t *testing.T) {
 
 // TestDocsShowTheProtocol compares the page with the file that the code is made from.
 func TestDocsShowTheProtocol(t *testing.T) {
-	words := func(file string) string {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		without := regexp.MustCompile(`(?m)^\s*//.*$`).ReplaceAllString(string(text), "")
+	words := func(text string) string {
+		without := regexp.MustCompile(`(?m)^\s*//.*$`).ReplaceAllString(text, "")
 		return strings.Join(strings.Fields(without), " ")
 	}
-	_, shown, _ := strings.Cut(words("../../docs/grpc.md"), "```proto ")
-	shown, _, _ = strings.Cut(shown, " ```")
-	if proto := words("../../api/proto/trl/v1/trl.proto"); !strings.HasSuffix(proto, shown) || !strings.HasPrefix(shown, "service TRL {") {
+	shown := words(trltest.OneSnippet(t, "docs/grpc.md", "## The protocol", "proto"))
+	file := string(testkit.Must(os.ReadFile("../../api/proto/trl/v1/trl.proto"))(t))
+	if proto := words(file); !strings.HasSuffix(proto, shown) || !strings.HasPrefix(shown, "service TRL {") {
 		t.Errorf("the page shows %s\nthe file has %s", shown, proto)
 	}
 }

@@ -86,10 +86,9 @@ func TestCommandsOfPagesWork(t *testing.T) {
 // of the README that installs trl, which tools/release types.
 func TestWorkflowOfThePageWorks(t *testing.T) {
 	needTools(t)
-	_, text, found := strings.Cut(read(t, "docs/guides/ci.md"), "```yaml\n")
-	text, _, closed := strings.Cut(text, "```")
+	text := trltest.OneSnippet(t, "docs/guides/ci.md", "## GitHub Actions", "yaml")
 	var steps []struct{ Run string }
-	if err := yaml.Unmarshal([]byte(text), &steps); err != nil || !found || !closed || len(steps) < 3 {
+	if err := yaml.Unmarshal([]byte(text), &steps); err != nil || len(steps) < 3 {
 		t.Fatalf("the page has the steps %q, %v", steps, err)
 	}
 	if install := steps[0].Run; !strings.Contains(read(t, "README.md"), "\n"+install+"\n") {

@@ -1,12 +1,17 @@
 package security_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,4 +53,37 @@ func TestNetworkPage(t *testing.T) {
 	trltest.Reader{Env: []string{
 		"HOME=" + t.TempDir(), "PATH=" + filepath.Dir(trltest.Binary(t)) + ":" + os.Getenv("PATH"), "TRL_SOCKET_PATH=" + d.Socket,
 	}}.Type(t, "docs/network.md", page)
+}
+
+// TestRequestOfTheNetworkPage sends the request of docs/network.md as a line, and finds its list in the session.
+func TestRequestOfTheNetworkPage(t *testing.T) {
+	var request struct {
+		Method string `json:"method"`
+		Params api.SessionCreateParams
+	}
+	shown := trltest.OneSnippet(t, "docs/network.md", "# The network of an isolated session", "json")
+	var line bytes.Buffer
+	if err := errors.Join(json.Unmarshal([]byte(shown), &request), json.Compact(&line, []byte(shown))); err != nil {
+		t.Fatal(err)
+	}
+	d := trltest.Start(t)
+	c := testkit.Must(net.Dial("unix", d.Socket))(t)
+	defer c.Close()
+	testkit.Must(c.Write(append(line.Bytes(), '\n')))(t)
+	var answer struct {
+		OK    bool
+		Data  api.SessionInfo
+		Error *api.Error
+	}
+	if err := json.NewDecoder(c).Decode(&answer); err != nil {
+		t.Fatal(err)
+	}
+	if !answer.OK {
+		t.Fatal(answer.Error)
+	}
+	info := testkit.Must(d.Client(t).SessionInfo(t.Context(), api.SessionInfoParams{SessionID: answer.Data.SessionID}))(t)
+	want := request.Params.Isolation
+	if info.Isolation == nil || info.Isolation.Network != api.NetworkAllow || want == nil || !slices.Equal(info.Isolation.Allow, want.Allow) || len(want.Allow) == 0 {
+		t.Errorf("%+v, want %+v", info.Isolation, want)
+	}
 }

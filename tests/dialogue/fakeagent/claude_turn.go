@@ -204,6 +204,11 @@ func (c *claude) do(command, rest string) (known bool, err error) {
 	switch command {
 	case "fail-tool": // NAME SUBJECT
 		c.gives(c.call(name, input(name, more)), "it went wrong", true, "")
+	case "exit-tool": // CODE LINES COMMAND: a command that prints so many lines, with that of its status
+		var code, lines int
+		_, err = fmt.Sscan(rest, &code, &lines)
+		_, command, _ := strings.Cut(more, " ")
+		c.gives(c.call("Bash", input("Bash", command)), fmt.Sprintf("Exit code %d%s", code, strings.Repeat("\nline", lines-1)), true, "")
 	case "hang-tool": // NAME SUBJECT: until it is interrupted
 		call := c.call(name, input(name, more))
 		<-c.stopped()
