@@ -1,11 +1,14 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"sync"
 
 	"github.com/trl-dev/trl/api"
@@ -73,7 +76,8 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	peer, err := wire.PeerOf(nc.(*net.UnixConn))
+	uc := nc.(*net.UnixConn)
+	peer, err := wire.PeerOf(uc)
 	if err == nil {
 		err = place.CheckOwner(peer.UID)
 	}
@@ -81,7 +85,7 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 		nc.Close()
 		return nil, err
 	}
-	wire.Widen(nc)
+	wire.Widen(uc)
 	return nc, nil
 }
 
@@ -150,26 +154,43 @@ func (s *socket) open(ctx context.Context, method string, params any) (api.Strea
 	if err != nil {
 		return nil, err
 	}
-	l := newLines(ctx, nc)
-	start, err := ask(nc, l, e.Bytes())
+	// If the write fails, the daemon may still have sent the reason, so the answer is read in any case.
+	_, unsent := nc.Write(e.Bytes())
+	return opened(ctx, newLines(ctx, nc), unsent == nil)
+}
+
+// adopt is open for a request that was sent before.
+func adopt(ctx context.Context, b *wire.Begun) (api.Stream, error) {
+	f := os.NewFile(uintptr(b.FD), "daemon")
+	nc, err := net.FileConn(f)
+	_ = f.Close()
 	if err != nil {
+		return nil, &lost{cause: connectionLost(err), sent: true}
+	}
+	return opened(ctx, newLines(ctx, struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(b.Received), nc), nc}), true)
+}
+
+// opened reads the answer to the only open request of a connection, which the daemon may have read if
+// sent is true.
+func opened(ctx context.Context, l *lines, sent bool) (api.Stream, error) {
+	var err error
+	if l.start, err = l.answer(sent); err != nil {
 		_ = l.Close()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return nil, err
 	}
-	l.start = start
 	return l, nil
 }
 
-// ask sends a request that is the only one of its connection and reads the answer.
-func ask(nc net.Conn, l *lines, request []byte) (start api.StreamStart, err error) {
-	// If the write fails, the daemon may still have sent the reason, so the answer is read in any case.
-	_, unsent := nc.Write(request)
+func (l *lines) answer(sent bool) (start api.StreamStart, err error) {
 	m, err := l.message()
 	if err != nil {
-		err.(*lost).sent = unsent == nil
+		err.(*lost).sent = sent
 		return start, err
 	}
 	if m.Error != nil {

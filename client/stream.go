@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/wire"
 )
 
 // Stream is a stream of pushes from a daemon. Only one goroutine at a time may call Recv; Close may
@@ -28,6 +29,7 @@ type Stream struct {
 	owns   bool        // the end of the stream cancels the command
 	watch  func(error) // see Watch
 	viewer *viewer     // for session.attach; nil for other streams
+	begun  *wire.Begun // sent before there was a Client, and not yet answered; usually nil
 
 	// Used by Recv alone.
 	seq      int64            // number of the last push
@@ -48,7 +50,10 @@ func (c *Client) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.St
 	s := c.newStream(ctx, "exec.stream")
 	s.have = map[string]int64{api.EventStdout: p.FromOffset, api.EventStderr: p.FromOffset}
 	first := p
-	given := p.ExecID == "" && c.once(&p.RunID)
+	if s.begun = wire.TakeBegun(ctx); s.begun != nil {
+		p.RunID, s.have = s.begun.RunID, s.begun.Printed
+	}
+	given := p.ExecID == "" && (s.begun != nil || c.once(&p.RunID))
 	s.owns = p.Detach != nil && !*p.Detach
 	s.again = func() any {
 		q := api.ExecStreamParams{ExecID: s.start.ExecID, Stream: p.Stream, AfterSeq: s.seq}
@@ -120,7 +125,7 @@ func (c *Client) newStream(ctx context.Context, method string) *Stream {
 // open opens the stream for the first time; harmless says that the request may be repeated.
 func (s *Stream) open(params any, harmless bool) (api.Stream, error) {
 	for {
-		src, err := s.client.way.open(s.ctx, s.method, params)
+		src, err := s.first(params)
 		if err == nil {
 			s.start = src.Start()
 			err = s.attach(src)
@@ -136,6 +141,15 @@ func (s *Stream) open(params any, harmless bool) (api.Stream, error) {
 		s.end(err)
 		return nil, err
 	}
+}
+
+// first sends the request, unless it was sent before there was a Client.
+func (s *Stream) first(params any) (api.Stream, error) {
+	if b := s.begun; b != nil {
+		s.begun = nil
+		return adopt(s.ctx, b)
+	}
+	return s.client.way.open(s.ctx, s.method, params)
 }
 
 // attach makes src the source of the stream, unless the Client was closed meanwhile.

@@ -5,4 +5,7 @@
 // A push is a line that the daemon sends without a request of its own: an event of a stream.
 // Raw bytes are output or input that follow a line, or travel beside a message, instead of being
 // encoded in its JSON.
+//
+// The package does not import net, which takes long to initialise: internal/cli/early must begin
+// before.
 package wire

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"slices"
 	"sync"
@@ -29,11 +28,7 @@ const (
 const sendBuffer = 512 << 10
 
 // Widen enlarges the send buffer of a unix socket. It is only faster, so errors do not matter.
-func Widen(conn net.Conn) {
-	if c, ok := conn.(*net.UnixConn); ok {
-		_ = c.SetWriteBuffer(sendBuffer)
-	}
-}
+func Widen(conn interface{ SetWriteBuffer(bytes int) error }) { _ = conn.SetWriteBuffer(sendBuffer) }
 
 // ErrWriterClosed is the error of Send after Close.
 var ErrWriterClosed = errors.New("connection closed")
@@ -71,9 +66,10 @@ type Writer struct {
 func NewWriter(dst io.Writer, timeout time.Duration, fail func(error)) *Writer {
 	w := &Writer{dst: dst, timeout: timeout, fail: fail}
 	w.attempt = w.writeOnce
-	if conn, ok := dst.(net.Conn); ok {
+	// The descriptor of a connection never blocks; that of a file may.
+	_, file := dst.(interface{ Fd() uintptr })
+	if conn, ok := dst.(interface{ SetWriteDeadline(time.Time) error }); ok && !file {
 		w.deadline = conn
-		// The descriptor of a net.Conn never blocks; that of a file may.
 		if sc, ok := dst.(syscall.Conn); ok {
 			if raw, err := sc.SyscallConn(); err == nil {
 				w.raw = raw

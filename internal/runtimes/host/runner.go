@@ -205,7 +205,8 @@ func (r *runner) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	peer, err := wire.PeerOf(conn.(*net.UnixConn))
+	uc := conn.(*net.UnixConn)
+	peer, err := wire.PeerOf(uc)
 	if err == nil && peer.UID != os.Getuid() {
 		err = fmt.Errorf("socket %s belongs to uid %d, not to %d", r.socket(), peer.UID, os.Getuid())
 	}
@@ -213,7 +214,7 @@ func (r *runner) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 		conn.Close()
 		return nil, err
 	}
-	wire.Widen(conn)
+	wire.Widen(uc)
 	return conn, nil
 }
 
