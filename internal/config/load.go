@@ -90,13 +90,7 @@ func filePath(flags *pflag.FlagSet, env map[string]string) (path string, explici
 	if p := env[envConfig]; p != "" {
 		return p, true
 	}
-	if dir := env["XDG_CONFIG_HOME"]; filepath.IsAbs(dir) {
-		return filepath.Join(dir, "trl", "config.toml"), false
-	}
-	if home := place.Home(func(name string) string { return env[name] }); home != "" {
-		return filepath.Join(home, ".config", "trl", "config.toml"), false
-	}
-	return "", false
+	return place.ConfigFile(func(name string) string { return env[name] }), false
 }
 
 func (c *Config) applyFile(path string, text []byte) error {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,7 +43,7 @@ type Lock struct {
 	socket string // guarded by mu
 }
 
-func lockPath(stateDir string) string { return filepath.Join(stateDir, "lock") }
+func lockPath(stateDir string) string { return path.Join(stateDir, "lock") }
 
 // TakeLock takes the lock for a daemon that listens on socket, "" for none. It waits for a holder
 // that is stopping.

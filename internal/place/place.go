@@ -4,6 +4,9 @@
 //
 // The lock of the state directory is the second way to find a daemon: the daemon that holds the
 // lock writes its process id and its socket into it.
+//
+// The package imports neither path/filepath nor, on Linux, os/user: internal/cli/early must be
+// initialised before them.
 package place
 
 import (
@@ -11,8 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
-	"path/filepath"
+	"path"
 	"slices"
 	"strconv"
 	"syscall"
@@ -29,8 +31,8 @@ const runtimeRoot = "/run/user"
 func RuntimeDirs() []string {
 	uid := strconv.Itoa(os.Getuid())
 	var dirs []string
-	if root := filepath.Join(runtimeRoot, uid); ownedDir(root) {
-		dirs = append(dirs, filepath.Join(root, "trl"))
+	if root := path.Join(runtimeRoot, uid); ownedDir(root) {
+		dirs = append(dirs, path.Join(root, "trl"))
 	}
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		dirs = append(dirs, "/dev/shm/trl-"+uid)
@@ -44,8 +46,8 @@ func RuntimeDirs() []string {
 func Sockets() []string {
 	uid := strconv.Itoa(os.Getuid())
 	var paths []string
-	if root := filepath.Join(runtimeRoot, uid); ownedDir(root) {
-		paths = append(paths, filepath.Join(root, "trl", "trl.sock"))
+	if root := path.Join(runtimeRoot, uid); ownedDir(root) {
+		paths = append(paths, path.Join(root, "trl", "trl.sock"))
 	}
 	return append(paths, "/tmp/trl-"+uid+"/trl.sock")
 }
@@ -63,13 +65,25 @@ func Find(stateDir string) []string {
 // StateDir returns the default state directory for an environment: trl in $XDG_STATE_HOME, else
 // .local/state/trl in the user's home directory, else state in /tmp/trl-<uid>.
 func StateDir(getenv func(string) string) string {
-	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "trl")
+	if dir := getenv("XDG_STATE_HOME"); path.IsAbs(dir) {
+		return path.Join(dir, "trl")
 	}
 	if home := Home(getenv); home != "" {
-		return filepath.Join(home, ".local", "state", "trl")
+		return path.Join(home, ".local", "state", "trl")
 	}
-	return filepath.Join("/tmp", "trl-"+strconv.Itoa(os.Getuid()), "state")
+	return path.Join("/tmp", "trl-"+strconv.Itoa(os.Getuid()), "state")
+}
+
+// ConfigFile returns the default configuration file for an environment: trl/config.toml in
+// $XDG_CONFIG_HOME, else in .config in the user's home directory; "" if there is none.
+func ConfigFile(getenv func(string) string) string {
+	if dir := getenv("XDG_CONFIG_HOME"); path.IsAbs(dir) {
+		return path.Join(dir, "trl", "config.toml")
+	}
+	if home := Home(getenv); home != "" {
+		return path.Join(home, ".config", "trl", "config.toml")
+	}
+	return ""
 }
 
 // Home returns the home directory of the user: $HOME, or the one in the user database if the
@@ -79,8 +93,8 @@ func Home(getenv func(string) string) string {
 	if home := getenv("HOME"); usableHome(home) {
 		return home
 	}
-	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil && usableHome(u.HomeDir) {
-		return u.HomeDir
+	if home := databaseHome(); usableHome(home) {
+		return home
 	}
 	return ""
 }
@@ -89,7 +103,7 @@ func Home(getenv func(string) string) string {
 // so for root the directory must be its own.
 func usableHome(dir string) bool {
 	info, err := os.Stat(dir)
-	if !filepath.IsAbs(dir) || err != nil || !info.IsDir() {
+	if !path.IsAbs(dir) || err != nil || !info.IsDir() {
 		return false
 	}
 	return Owner(info) == os.Getuid() || os.Getuid() != 0 && unix.Access(dir, unix.W_OK|unix.X_OK) == nil
