@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -13,54 +11,9 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/cli/ui"
+	"github.com/trl-dev/trl/internal/cli/words"
 	"github.com/trl-dev/trl/internal/config"
 )
-
-// familyFish is the only family of shells with its own rules for quoting.
-const familyFish = "fish"
-
-// commandLine returns the text that the shell of a session runs: a single argument is shell
-// text; several are the words of one command, each quoted for that shell.
-func commandLine(args []string, family string) string {
-	if len(args) == 1 {
-		return args[0]
-	}
-	quoted := make([]string, len(args))
-	for i, word := range args {
-		quoted[i] = quote(word, family)
-		if i == 0 && slices.Contains(reserved, word) {
-			quoted[i] = "'" + word + "'" // a program of that name, not the beginning of a compound command
-		}
-	}
-	return strings.Join(quoted, " ")
-}
-
-// reserved are the words that begin a compound command in some shell.
-var reserved = []string{
-	"if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until", "do", "done", "in", "function", "time", "coproc",
-	"repeat", "foreach", "end", "nocorrect", "noglob", "begin", "switch", "and", "or", "not",
-}
-
-// plainWord reports whether a word needs no quotes in any shell.
-func plainWord(word string) bool {
-	for _, r := range word {
-		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:@+", r) {
-			return false
-		}
-	}
-	return word != ""
-}
-
-// quote returns text that a shell reads as this word.
-func quote(word, family string) string {
-	switch {
-	case plainWord(word):
-		return word
-	case family == familyFish:
-		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(word) + "'"
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
 
 // checkWords rejects the words of a program that JSON cannot carry.
 func checkWords(command []string) error {
@@ -86,7 +39,7 @@ func (a *app) program(cmd *cobra.Command, args []string, shell string) ([]string
 	switch {
 	case len(args) == 0:
 		return nil, nil
-	case len(args) > 1 || plainWord(args[0]):
+	case len(args) > 1 || words.Plain(args[0]):
 		return args, nil
 	case args[0] == "":
 		return nil, ui.UsageErrorf(cmd, "the program is empty")
@@ -110,43 +63,6 @@ func (a *app) textShell(cfg config.Config) string {
 		return path
 	}
 	return api.DefaultShell
-}
-
-// Programs that need a terminal (screenPrograms), that need one if they have no arguments
-// (replPrograms), or that read stdin if they have none (inputPrograms).
-var (
-	screenPrograms = []string{
-		"vi", "vim", "nvim", "view", "nano", "pico", "emacs", "micro", "less", "more", "most", "man", "top", "htop", "btop", "watch",
-		"tmux", "screen", "mc", "ncdu", "tig", "lazygit", "dialog", "whiptail", "sudo", "su", "passwd", "visudo", "crontab",
-	}
-	replPrograms = []string{
-		"bash", "sh", "dash", "zsh", "fish", "python", "python3", "ipython", "node", "irb", "ghci", "lua", "bc", "gdb", "lldb", "sqlite3", "psql", "mysql",
-		"claude", "codex", "gemini",
-	}
-	inputPrograms = []string{"cat", "tee", "sort", "wc", "read", "xargs"}
-)
-
-// wanted returns the flag that a command probably needs: -t for a terminal, -i for input, "" for
-// neither. It is only for a hint.
-func wanted(args []string) (program, flag string) {
-	words := args
-	if len(args) == 1 {
-		if strings.ContainsAny(args[0], "|&;<>()`$\n") {
-			return "", ""
-		}
-		words = strings.Fields(args[0])
-	}
-	if len(words) == 0 {
-		return "", ""
-	}
-	program = filepath.Base(words[0])
-	switch alone := len(words) == 1; {
-	case slices.Contains(screenPrograms, program), alone && slices.Contains(replPrograms, program):
-		return program, "-t"
-	case alone && slices.Contains(inputPrograms, program), program == "read":
-		return program, "-i"
-	}
-	return "", ""
 }
 
 // checkText rejects text that JSON cannot carry: JSON is UTF-8, and a command with replacement

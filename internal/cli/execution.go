@@ -17,7 +17,10 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/early"
 	"github.com/trl-dev/trl/internal/cli/ui"
+	"github.com/trl-dev/trl/internal/cli/words"
+	"github.com/trl-dev/trl/internal/wire"
 )
 
 // run is one `trl run`, until the end of its temporary session. One goroutine does the work,
@@ -36,6 +39,10 @@ type run struct {
 	// found are the sessions with the name that the user gave, if looking for them was the first
 	// request; nil otherwise. Only the goroutine that does the work uses it.
 	found *api.SessionListResult
+	// begun is the command itself, if package early has sent it; nil otherwise.
+	begun   *early.Handover
+	settled func() // ends the wait of interrupt for the target of a command that was begun
+	known   <-chan struct{}
 }
 
 // sameSignal is the time within which a second signal counts as the first one sent again:
@@ -46,12 +53,7 @@ const sameSignal = 100 * time.Millisecond
 // second kills the command, the third exits at once. If the command has ended and only its
 // background processes remain, the first signal kills those.
 func (r *run) start() error {
-	signals := make(chan os.Signal, 4)
-	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
-		if !signal.Ignored(s) { // ignored by nohup or a script: not meant for us
-			signal.Notify(signals, s)
-		}
-	}
+	signals := r.takeOver()
 	defer signal.Stop(signals)
 	// A write to a closed pipe must fail, not kill trl.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
@@ -86,9 +88,31 @@ func (r *run) start() error {
 	}
 }
 
+// beginWait limits the wait of interrupt for the target of a command that was begun.
+const beginWait = 2 * time.Second
+
+// takeOver continues with what package early has begun, and returns the signals that end a program.
+func (r *run) takeOver() chan os.Signal {
+	known := make(chan struct{})
+	r.known, r.settled = known, sync.OnceFunc(func() { close(known) })
+	r.begun = early.Take()
+	if r.begun == nil {
+		r.settled()
+		return early.Catch()
+	}
+	if r.begun.Stream == nil {
+		r.settled()
+	}
+	return r.begun.Signals
+}
+
 // interrupt cancels the command. It returns false if no command runs yet: then trl may simply
 // exit, because the daemon ends everything that belongs to a closed connection.
 func (r *run) interrupt(ctx context.Context, s os.Signal, force bool) bool {
+	select {
+	case <-r.known:
+	case <-time.After(beginWait): // the daemon does not answer
+	}
 	r.mu.Lock()
 	c, target, session := r.client, r.target, r.session
 	force = force || r.ended
@@ -113,8 +137,13 @@ func (r *run) interrupt(ctx context.Context, s os.Signal, force bool) bool {
 
 // work connects, runs the command and ends the temporary session.
 func (r *run) work(ctx context.Context) error {
+	defer r.settled()
+	if r.begun != nil && r.begun.Stream != nil {
+		ctx = wire.WithBegun(ctx, r.begun.Stream)
+		r.found = &api.SessionListResult{Sessions: []api.SessionInfo{r.begun.Session}}
+	}
 	// One request less before the command, unless reading stdin comes between.
-	if r.flags.session != "" && !r.flags.stdin {
+	if r.flags.session != "" && !r.flags.stdin && r.found == nil {
 		r.app.first = func(ctx context.Context, c *client.Client) error {
 			found, err := r.list(ctx, c)
 			r.found = &found
@@ -179,11 +208,11 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 
 // say sets the command: text for the shell of the session, or the words of a program.
 func (r *run) say(p *api.ExecParams, in api.SessionInfo) {
-	if r.flags.direct || in.Shell == api.NoShell {
+	if r.flags.direct {
 		p.Argv = r.args
 		return
 	}
-	p.Command = commandLine(r.args, in.ShellFamily)
+	words.Fill(p, r.args, in)
 }
 
 // shell returns the shell of a session for this command alone: none for a program.
@@ -366,7 +395,7 @@ func (r *run) suggest() {
 		return
 	}
 	typed := term.IsTerminal(int(r.app.Stdin.Fd()))
-	switch program, flag := wanted(r.args); {
+	switch program, flag := words.Wanted(r.args); {
 	case flag == "-t" && (typed || !r.flags.stdin): // with piped input, the program may not need a terminal
 		r.app.Stderr.Line(r.app.Stderr.Paint(ui.Dim, "hint: "+program+" is made for a terminal: `trl run -t` gives it one"))
 	case flag == "-i" && typed && !r.flags.stdin:
@@ -382,4 +411,5 @@ func (r *run) setTarget(t api.ExecCancelParams) {
 	r.mu.Lock()
 	r.target = t
 	r.mu.Unlock()
+	r.settled()
 }

@@ -73,7 +73,7 @@ Exit status: the command's own; 124 it timed out; 130 after Ctrl-C, 143 after SI
 			return r.start()
 		},
 	}
-	a.commandFlags(cmd, &f, words{
+	a.commandFlags(cmd, &f, flagTexts{
 		stdin: "give the command your stdin", wait: "wait for your turn when the session is busy",
 		json: "print the result as JSON instead of the output",
 	})
@@ -81,11 +81,11 @@ Exit status: the command's own; 124 it timed out; 130 after Ctrl-C, 143 after SI
 	return cmd
 }
 
-// words are the descriptions of flags that differ between run and start.
-type words struct{ stdin, wait, json string }
+// flagTexts are the descriptions of flags that differ between run and start.
+type flagTexts struct{ stdin, wait, json string }
 
 // commandFlags adds the flags that run and start share.
-func (a *app) commandFlags(cmd *cobra.Command, f *runFlags, w words) {
+func (a *app) commandFlags(cmd *cobra.Command, f *runFlags, w flagTexts) {
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault
 	}

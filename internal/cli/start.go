@@ -45,7 +45,7 @@ The command's stdin is empty. With --stdin it reads the text of trl input.`,
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error { return r.background(ctx, c, f.stdin) })
 		},
 	}
-	a.commandFlags(cmd, &f, words{
+	a.commandFlags(cmd, &f, flagTexts{
 		stdin: "leave its stdin open for trl input", wait: "wait for its turn when the session is busy",
 		json: "print the command as JSON instead of its id",
 	})

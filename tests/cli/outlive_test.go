@@ -56,12 +56,17 @@ func TestRunOutlivesTheDaemon(t *testing.T) {
 	t.Parallel()
 	for way, goAway := range away {
 		for name, args := range map[string][]string{
-			"throw-away": {"run"}, "named": {"run", "-s", "work"},
+			"throw-away": {"run"}, "named": {"run", "-s", "work"}, "named before": {"run", "-s", "work"},
 			"throw-away as JSON": {"run", "--json"}, "named as JSON": {"run", "-s", "work", "--json"},
 		} {
 			t.Run(way+", "+name, func(t *testing.T) {
 				t.Parallel()
 				s := newSandbox(t)
+				if name == "named before" { // the command begins while the program starts
+					if o := s.run(t, "new", "work"); o.status != 0 {
+						t.Fatal(o)
+					}
+				}
 				begun, goOn, count := filepath.Join(s.dir, "begun"), filepath.Join(s.dir, "go"), filepath.Join(s.dir, "count")
 				command := fmt.Sprintf("echo one; echo x >> %s; touch %s; until [ -e %s ]; do sleep 0.05; done; echo two >&2; echo three; exit 7", count, begun, goOn)
 				cmd := s.command(s.trl, append(args, command)...)

@@ -110,15 +110,18 @@ var mayImport = map[string][]string{
 
 	// The command line. The interactive programs know no command.
 	"internal/cli/ui":     {"api", "internal/terminal/vt"},
+	"internal/cli/words":  {"api"},
+	"internal/cli/early":  {"api", "internal/cli/words", "internal/place", "internal/wire"},
 	"internal/cli/attach": {"api", "client", "internal/cli/ui", "internal/terminal/view"},
 	"internal/cli/chat":   {"api", "client", "internal/cli/ui"},
-	"internal/cli": {"api", "api/spec", "client", "internal/audit", "internal/cli/attach", "internal/cli/chat", "internal/cli/ui", "internal/config", "internal/daemon", "internal/docs", "internal/doctor", "internal/mcp", "internal/near", "internal/place", "internal/runner",
-		"internal/terminal/cast", "internal/terminal/render", "internal/terminal/view", "internal/terminal/vt", "internal/version"},
+	"internal/cli": {"api", "api/spec", "client", "internal/audit", "internal/cli/attach", "internal/cli/chat", "internal/cli/early", "internal/cli/ui", "internal/cli/words", "internal/config", "internal/daemon", "internal/docs", "internal/doctor", "internal/mcp", "internal/near", "internal/place", "internal/runner",
+		"internal/terminal/cast", "internal/terminal/render", "internal/terminal/view", "internal/terminal/vt", "internal/version", "internal/wire"},
 }
 
 // mayUse are the other modules a package may import directly.
 var mayUse = map[string][]string{
 	"internal/cli":       {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term", "rsc.io/qr"},
+	"internal/cli/early": {"golang.org/x/sys"},
 	"internal/doctor":    {"golang.org/x/sys"},
 	"internal/config":    {"github.com/BurntSushi/toml", "github.com/spf13/pflag", "golang.org/x/sys"},
 	"internal/server":    {"github.com/coder/websocket", "golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf"},
@@ -235,6 +238,21 @@ func TestKubernetesIsApart(t *testing.T) {
 		}
 		if has["cmd/trl"] || has["cmd/trl-runner"] || !has["cmd/trl-kube"] {
 			t.Errorf("%s: linked with Kubernetes: %v; must be cmd/trl-kube alone of the programs", goos, has)
+		}
+	}
+}
+
+// TestEarlyIsLight keeps packages that are initialised late out of internal/cli/early: it would begin
+// after them.
+func TestEarlyIsLight(t *testing.T) {
+	for _, p := range packages(t, "linux") {
+		if p.rel() != "internal/cli/early" {
+			continue
+		}
+		for _, late := range []string{"crypto/rand", "io/ioutil", "log/slog", "math/rand", "math/rand/v2", "net", "os/exec", "os/user", "path/filepath", "regexp"} {
+			if slices.Contains(p.Deps, late) {
+				t.Errorf("imports %s; see GODEBUG=inittrace=1 trl -V for the order of packages", late)
+			}
 		}
 	}
 }
