@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/trl-dev/trl/internal/cli/early"
+	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/place"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // FuzzEarly: package early accepts only command lines that the command itself understands in the
@@ -64,6 +69,64 @@ func TestEarlyLeavesOthersAlone(t *testing.T) {
 	} {
 		if _, _, ok := early.Parse(args); ok {
 			t.Errorf("%q is recognised", args)
+		}
+	}
+}
+
+// TestEarlyFindsTheDaemon: package early looks for the daemon where the settings say, or nowhere.
+func TestEarlyFindsTheDaemon(t *testing.T) {
+	home, configured := testkit.Dir(t), testkit.Dir(t)
+	if err := os.MkdirAll(filepath.Join(configured, ".config", "trl"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(configured, ".config", "trl", "config.toml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	held := testkit.Dir(t)
+	lock, err := place.TakeLock(held, "/tmp/elsewhere.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
+	for _, tt := range []struct {
+		environ string // separated by spaces
+		plain   bool
+	}{
+		{"HOME=" + home, true},
+		{"HOME=", true},
+		{"HOME=/nosuch", true},
+		{"HOME=" + home + " TRL_STATE_DIR=" + held, true},
+		{"HOME=" + home + " XDG_STATE_HOME=" + held + " XDG_CONFIG_HOME=relative", true},
+		{"HOME=" + home + " TRL_SOCKET_PATH=/a/b.sock TRL_STATE_DIR=/c TRL_RUNTIME_DIR=/d", true},
+		{"HOME=" + home + " TRL_SESSION_ID=s-1 TRL_EXEC_ID=x TRL_AUTH_TOKEN=t TRL_URL= TRL_MAX_SESSIONS=", true},
+		{"HOME=" + configured, false},
+		{"HOME=" + configured + " XDG_CONFIG_HOME=" + home, true},
+		{"HOME=" + home + " XDG_CONFIG_HOME=" + filepath.Join(configured, ".config"), false},
+		{"HOME=" + home + " TRL_CONFIG=/dev/null", false},
+		{"HOME=" + home + " TRL_URL=http://127.0.0.1:1", false},
+		{"HOME=" + home + " TRL_SOCKET_PATH=http://127.0.0.1:1", false},
+		{"HOME=" + home + " TRL_SOCKET_PATH=relative", false},
+		{"HOME=" + home + " TRL_SOCKET_PATH=/a/../b", false},
+		{"HOME=" + home + " TRL_SOCKET_PATH=/" + strings.Repeat("x", 200), false},
+		{"HOME=" + home + " TRL_RUNTIME_DIR=/a$b", false},
+		{"HOME=" + home + " TRL_MAX_SESSIONS=many", false},
+		{"HOME=" + home + " TRL_MAX_SESSIONS=5", false},
+	} {
+		environ := strings.Fields(tt.environ)
+		got := early.Sockets(environ)
+		if (got != nil) != tt.plain {
+			t.Errorf("%s: %q", tt.environ, got)
+		}
+		if got == nil {
+			continue
+		}
+		cfg, err := config.Load(nil, environ)
+		want := []string{cfg.Socket}
+		if cfg.Origin("socket") == config.OriginDefault {
+			want = place.Find(cfg.StateDir)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q, %v", tt.environ, got, want, err)
 		}
 	}
 }

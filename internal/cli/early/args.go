@@ -41,36 +41,35 @@ func Parse(args []string) (session string, words []string, ok bool) {
 // harmless are the variables of TRL that do not matter to a command in an existing session.
 var harmless = map[string]bool{api.SessionMarker: true, api.ExecMarker: true, "TRL_AUTH_TOKEN": true}
 
-// sockets returns where the usual path looks for the daemon, best first. It returns none if the
-// settings are not plain: they may be wrong or name another kind of daemon, and only the usual path
-// can read them.
-func sockets(environ []string) []string {
-	given := map[string]string{}
+// Sockets returns where the usual path looks for the daemon in an environment, best first. It returns
+// none if the settings are not plain: they may be wrong or name another kind of daemon, and only the
+// usual path can read them.
+func Sockets(environ []string) []string {
+	env := map[string]string{}
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
 		switch {
+		case name == "HOME" || strings.HasPrefix(name, "XDG_"):
 		case !strings.HasPrefix(name, "TRL_") || value == "" || harmless[name]:
-		case name == "TRL_SOCKET_PATH" || name == "TRL_STATE_DIR" || name == "TRL_RUNTIME_DIR":
-			if !plainPath(value) {
-				return nil
-			}
-			given[name] = value
-		default:
+			continue
+		case name != "TRL_SOCKET_PATH" && name != "TRL_STATE_DIR" && name != "TRL_RUNTIME_DIR" || !plainPath(value):
 			return nil
 		}
+		env[name] = value
 	}
+	getenv := func(name string) string { return env[name] }
 	// A file may have any setting.
-	if file := place.ConfigFile(os.Getenv); file != "" {
+	if file := place.ConfigFile(getenv); file != "" {
 		if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
 	}
-	if socket := given["TRL_SOCKET_PATH"]; socket != "" {
+	if socket := env["TRL_SOCKET_PATH"]; socket != "" {
 		return []string{socket}
 	}
-	dir := given["TRL_STATE_DIR"]
+	dir := env["TRL_STATE_DIR"]
 	if dir == "" {
-		dir = place.StateDir(os.Getenv)
+		dir = place.StateDir(getenv)
 	}
 	return place.Find(dir)
 }

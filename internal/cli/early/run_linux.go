@@ -30,7 +30,7 @@ func run(name string, args []string) *Handover {
 	}
 	detach, id := false, runID()
 	p := api.ExecParams{SessionID: name, Detach: &detach, RunID: id}
-	c := dial(sockets(os.Environ()))
+	c := dial(Sockets(os.Environ()))
 	if c == nil {
 		return nil
 	}
