@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -151,6 +152,9 @@ func startEarly(t *testing.T) (f *fake, first *talk, params map[string]any) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })
+	if err := ln.(*net.UnixListener).SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
 	f = &fake{t: t, ln: ln, cmd: exec.Command(trltest.Binary(t), "run", "-s", "x", "true")}
 	f.cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TRL_SOCKET_PATH=" + filepath.Join(dir, "s"), "TRL_STATE_DIR=" + dir, "GORACE=atexit_sleep_ms=0"}
 	f.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -161,6 +165,7 @@ func startEarly(t *testing.T) (f *fake, first *talk, params map[string]any) {
 	if err := f.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = unix.Kill(-f.cmd.Process.Pid, unix.SIGKILL) })
 	first = f.accept()
 	first.asked("session.list")
 	first.says(`{"id":"1","ok":true,"data":{"sessions":[{"session_id":"s-1","state":"idle","shell":"/bin/sh","shell_family":"sh"}]}}` + "\n")
@@ -174,6 +179,9 @@ func (f *fake) accept() *talk {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		f.t.Fatal(err)
+	}
 	return &talk{conn, f.t, bufio.NewScanner(conn)}
 }
 
