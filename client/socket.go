@@ -154,9 +154,10 @@ func (s *socket) open(ctx context.Context, method string, params any) (api.Strea
 	if err != nil {
 		return nil, err
 	}
+	l := newLines(ctx, nc) // closes the connection with ctx, which ends a write that the daemon does not read
 	// If the write fails, the daemon may still have sent the reason, so the answer is read in any case.
 	_, unsent := nc.Write(e.Bytes())
-	return opened(ctx, newLines(ctx, nc), unsent == nil)
+	return opened(ctx, l, unsent == nil)
 }
 
 // adopt is open for a request that was sent before.

@@ -172,3 +172,27 @@ func TestSlowConsumer(t *testing.T) {
 		})
 	}
 }
+
+// TestStreamRequestIsGivenUp: a daemon that never reads does not hold a caller whose context ends,
+// however long its request is.
+func TestStreamRequestIsGivenUp(t *testing.T) {
+	c, _, ln := dial(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		stdin := strings.Repeat("x", 8<<20)
+		_, err := c.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "s", Command: "cat", Stdin: &stdin}})
+		ended <- err
+	}()
+	accept(t, ln)
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want that of the context", err)
+		}
+	case <-time.After(patience):
+		t.Error("the request still waits for the daemon")
+	}
+}
