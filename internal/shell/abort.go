@@ -186,7 +186,11 @@ func (s *Shell) sendPing(token string) (file string) {
 		return ""
 	}
 	ping := s.dialect.source(file)
-	if !s.dialect.terminal() {
+	switch s.dialect.(type) {
+	case fish: // prints no path
+	case bash:
+		ping = "2>/dev/null " + ping // a DEBUG trap may write to stderr while the script runs
+	default:
 		ping = mutely + ping
 	}
 	s.send("\n" + ping + "\n")

@@ -61,12 +61,19 @@ func (bash) dump(d dir) string {
 // too few, and the next quote that it reads is written in front of the heap block: bash aborts a
 // few commands later. Backslashes open no delimiter, and to expand the substitution bash resets
 // its parser, so that eval reads the quotes of the report safely.
-func (bash) status(d dir, token string) string {
-	report := `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.statusPath
+//
+// stderr is closed for printf alone, see mutely: a DEBUG trap runs before that, and may use it. With
+// extdebug, a trap that fails would skip the report.
+func (p bash) status(d dir, token string) string {
+	closed := " " + mutely
+	if p.old {
+		closed = ""
+	}
+	report := `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}"` + closed + ` >` + d.statusPath
 	return `\builtin eval ${__trl_i+$(:)} ` + backslashed.Replace(report)
 }
 
-var backslashed = strings.NewReplacer(`\`, `\\`, `?`, `\?`, `>`, `\>`, ` `, `\ `, `'`, `\'`, `"`, `\"`, `$`, `\$`, `{`, `\{`, `}`, `\}`)
+var backslashed = strings.NewReplacer(`\`, `\\`, `?`, `\?`, `>`, `\>`, `&`, `\&`, ` `, `\ `, `'`, `\'`, `"`, `\"`, `$`, `\$`, `{`, `\{`, `}`, `\}`)
 
 func (p bash) command(d dir, r request) (file, wrapper, control string) {
 	// The text that reports the status has its own line, because bash drops the rest of a line
@@ -75,7 +82,7 @@ func (p bash) command(d dir, r request) (file, wrapper, control string) {
 	if len(r.env) > 0 {
 		dot = envPrefix(r.env) + `\command .` // before `builtin`, the variables would not be exported
 	}
-	control = fmt.Sprintf("%s %s\n%s\n", dot, d.command(), mutely+p.status(d, r.token))
+	control = fmt.Sprintf("%s %s\n%s\n", dot, d.command(), p.status(d, r.token))
 	if p.old {
 		// bash 3.2 makes the redirection of a builtin permanent when the command uses exec, so
 		// the redirections are those of a group.

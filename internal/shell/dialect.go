@@ -93,7 +93,7 @@ func dialectOf(p Program) dialect {
 // ignores it while it waits for a child.
 var urgThenINT = []syscall.Signal{syscall.SIGURG, syscall.SIGINT}
 
-// mutely is a prefix for control text that follows a command. It closes stderr before the shell
+// mutely is a redirection for control text that follows a command. It closes stderr before the shell
 // opens a file: after `ulimit -n 0` the shell can neither undo the redirections of the command nor
 // open the file, and would complain about a path of TRL in the output of the command.
 const mutely = "2>&- "
