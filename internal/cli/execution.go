@@ -80,10 +80,11 @@ func (r *run) start() error {
 			if count == 0 {
 				first = s
 			}
-			count, last = count+1, time.Now()
+			count++
 			if count > 2 || !r.interrupt(ctx, s, count > 1) {
 				return ui.ExitBySignal(first)
 			}
+			last = time.Now() // interrupt may have waited, and a copy of the signal with it
 		}
 	}
 }
