@@ -1,7 +1,7 @@
 package limits
 
 // Scores are values of oom_score_adj, by which the kernel chooses its victim when memory is short. One
-// point counts like a thousandth of the memory that is short.
+// point counts like a thousandth of the limit that was reached, or of the machine's memory.
 type Scores struct {
 	Shell   int // of the shell, terminals and programs
 	Command int // of the processes of commands
@@ -23,7 +23,7 @@ const (
 // limit that counts the runner too; 0 for none. There the shell is preferred to the runner, which is
 // usually larger. The scores are above that of the runner, because its place or its service manager may
 // have chosen that one, and lowering it needs a privilege. The highest score is 1000; a runner near it,
-// as in a pod of the class Burstable, leaves the others what there is.
+// as in a pod of the class Burstable, leaves the others only the scores above its own.
 func ScoresFor(own int, shared int64) Scores {
 	shell := 0
 	if shared > 0 {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/confine"
@@ -190,7 +191,7 @@ func (r *Runner) newMeter(e *Exec) (*meter, error) {
 	_, score := r.bounds.scores(positive(own.MemoryBytes))
 	if own.IsZero() && !r.group.Active() && session.IsZero() {
 		m.free = true
-		m.preferVictims(e, score)
+		m.preferVictims(e, score, 10*time.Second) // there may be many sessions below a limit of the service
 		return m, nil
 	}
 	if !own.IsZero() {
@@ -203,7 +204,7 @@ func (r *Runner) newMeter(e *Exec) (*meter, error) {
 		}
 	}
 	m.before, m.peak = r.group.Stats(), r.group.NewPeak()
-	m.preferVictims(e, score)
+	m.preferVictims(e, score, time.Second)
 	return m, nil
 }
 

@@ -50,8 +50,9 @@ func sharedMemory(l *api.Limits, place []api.EnforcedLimit) int64 {
 }
 
 // preferVictims gives the processes of a command their score, until the meter ends. The shell cannot do
-// that for its children, which begin as copies of it. Nil is no score.
-func (m *meter) preferVictims(e *Exec, score *int) {
+// that for its children, which begin as copies of it. Nil is no score. It looks for new processes less
+// and less often, at least once in most.
+func (m *meter) preferVictims(e *Exec, score *int, most time.Duration) {
 	if score == nil {
 		return
 	}
@@ -59,7 +60,7 @@ func (m *meter) preferVictims(e *Exec, score *int) {
 	m.stop = stop
 	go func() {
 		known := map[int]bool{}
-		for wait := 5 * time.Millisecond; ; wait = min(wait*2, time.Second) {
+		for wait := 5 * time.Millisecond; ; wait = min(wait*2, most) {
 			select {
 			case <-stop:
 				return
