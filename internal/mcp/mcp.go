@@ -341,7 +341,7 @@ func (c *conn) discard(ctx context.Context, id string) {
 
 // discardUnused ends a named session that the tool has just created, if the request for its first
 // command was wrong. It keeps a session in which a command runs or has run: another caller may have
-// found it by its name.
+// found it by its name. A caller that has found it and begins its command only now loses the session.
 func (c *conn) discardUnused(ctx context.Context, id string, err error) {
 	if api.AsError(err).Code != api.CodeInvalidParams {
 		return

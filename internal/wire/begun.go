@@ -14,8 +14,8 @@ type Begun struct {
 	RunID string
 	// Received are all bytes that the daemon sent after the request.
 	Received []byte
-	// Printed has, for each stream of output, the offset after the last byte that the caller needs
-	// no more.
+	// Printed has, for each stream of output, the offset after the last byte that the caller has
+	// printed already.
 	Printed map[string]int64
 }
 

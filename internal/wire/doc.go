@@ -7,5 +7,5 @@
 // encoded in its JSON.
 //
 // The package does not import net, which takes long to initialise: internal/cli/early must begin
-// before.
+// before net does.
 package wire
