@@ -106,6 +106,9 @@ type Request[P, R any] struct {
 	in     *Incoming
 }
 
+// Conn is the connection on which the request came.
+func (q *Request[P, R]) Conn() *Conn { return q.in.conn }
+
 // Answer sends the answer. A handler calls it once, unless it returns an error, and may go on
 // working after it.
 func (q *Request[P, R]) Answer(result R, body []byte) { q.in.Answer(result, body) }

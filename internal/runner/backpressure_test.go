@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -148,5 +149,30 @@ func TestPaceNextDaemon(t *testing.T) {
 	}
 	if own.bytes != flood || own.lost != 0 {
 		t.Errorf("read %d bytes of %d, %d are lost", own.bytes, flood, own.lost)
+	}
+}
+
+// TestPaceLateReads: reads that a lost daemon has left behind end while the next one connects. The
+// command waits for the reader of the next daemon all the same.
+func TestPaceLateReads(t *testing.T) {
+	d := start(t, api.SessionCreateParams{Shell: "sh"})
+	id := flooding(d)
+	stuck(d, id)
+	for n := range 60 {
+		reader := fmt.Sprintf("%s/%d", id, n)
+		conn, calls := d.conn, sync.WaitGroup{}
+		for range 40 {
+			calls.Go(func() {
+				params, res := link.ReadParams{ExecID: id, Limit: 256 << 10, Reader: reader}, link.ReadResult{}
+				_, _ = conn.Call(context.Background(), link.ExecRead.With(&params, nil, &res))
+			})
+		}
+		d.leave()
+		calls.Wait()
+		d.connect()
+		next := &paced{d: d, id: id, reader: fmt.Sprintf("%s/next%d", id, n)}
+		if next.next(); !next.owner {
+			t.Fatalf("round %d: the command waits for a reader of the lost daemon", n)
+		}
 	}
 }

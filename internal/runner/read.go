@@ -25,7 +25,7 @@ func (r *Runner) read(ctx context.Context, q *link.Request[*link.ReadParams, *li
 	}
 	buf := readBuffers.Get().(*[]byte)
 	res, data, err := e.Read(ctx, p, (*buf)[:0])
-	owner, wake := e.took(p.Reader, res.Chunks)
+	owner, wake := r.took(q.Conn(), e, p.Reader, res.Chunks)
 	if res.Owner = owner; wake {
 		e.task.wake()
 	}
@@ -36,6 +36,17 @@ func (r *Runner) read(ctx context.Context, q *link.Request[*link.ReadParams, *li
 	*buf = data
 	readBuffers.Put(buf)
 	return nil
+}
+
+// took is Exec.took for a reader of the daemon. A read that ends after its daemon has gone is of no
+// reader: the command would wait for it, and not for the reader of the next daemon.
+func (r *Runner) took(conn *link.Conn, e *Exec, reader string, chunks []link.Chunk) (owner, wake bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if conn != r.conn {
+		return false, false
+	}
+	return e.took(reader, chunks)
 }
 
 // output is exec.output.
