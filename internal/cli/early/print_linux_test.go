@@ -34,6 +34,6 @@ func TestPrintNeverBlocks(t *testing.T) {
 	r.Close()
 	defer w.Close()
 	if n := c.print(int(w.Fd()), data); n != 0 {
-		t.Errorf("%d bytes written to nobody", n)
+		t.Errorf("%d bytes written to a pipe that has no reader", n)
 	}
 }
