@@ -287,27 +287,20 @@ func procPath(pid int, name string) string {
 }
 
 // readFile fills buf from the start of a file in /proc. It does not use package os, which would try
-// to add each file to the poller.
+// to add each file to the poller. A single read is enough, because the kernel makes the whole text
+// of these files for it.
 func readFile(path string, buf []byte) (n int, err error) {
 	fd, err := openFile(path)
 	if err != nil {
 		return 0, err
 	}
 	defer unix.Close(fd)
-	for n < len(buf) {
-		m, err := unix.Read(fd, buf[n:])
-		if err == unix.EINTR {
-			continue
+	for {
+		n, err = unix.Read(fd, buf)
+		if err != unix.EINTR {
+			return max(n, 0), err
 		}
-		if err != nil {
-			return 0, err
-		}
-		if m == 0 {
-			break
-		}
-		n += m
 	}
-	return n, nil
 }
 
 func openFile(path string) (fd int, err error) {
@@ -319,12 +312,28 @@ func openFile(path string) (fd int, err error) {
 	}
 }
 
+// listDir returns the names in a directory, without those of the directory itself and its parent.
 func listDir(path string) []string {
-	dir, err := os.Open(path)
+	fd, err := openFile(path)
 	if err != nil {
 		return nil
 	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
+	defer unix.Close(fd)
+	names, _ := readNames(fd)
 	return names
+}
+
+// readNames is listDir for an open directory in /proc.
+func readNames(fd int) (names []string, err error) {
+	var buf [2048]byte
+	for {
+		n, err := unix.ReadDirent(fd, buf[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return names, err
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
 }

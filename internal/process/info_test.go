@@ -117,6 +117,14 @@ func TestDescendants(t *testing.T) {
 		if got := process.Children(c.PID); !slices.Equal(got, []int{middle.PID}) {
 			t.Errorf("children are %v", got)
 		}
+		w := process.WatchChildren(c.PID)
+		defer w.Close()
+		if got := w.Descendants(nil); !slices.EqualFunc(got, live[1:], func(a, b process.Info) bool { return a.PID == b.PID }) {
+			t.Errorf("below the watched one: %+v", got)
+		}
+		if got := w.Descendants(func(i process.Info) bool { return i.PPID == middle.PID }); !slices.Equal(pidsOf(got), []int{middle.PID}) {
+			t.Errorf("below the watched one, without its grandchildren: %+v", got)
+		}
 		spared := process.Descendants(os.Getpid(), func(i process.Info) bool { return i.PID == middle.PID })
 		if got := pidsOf(spared); !slices.Equal(got, []int{c.PID}) {
 			t.Errorf("got %s", describe(got))

@@ -272,6 +272,9 @@ func TestOldKernel(t *testing.T) {
 		if len(got) != 2 || !slices.Contains(got, c.PID) || !slices.Contains(got, orphan) {
 			t.Errorf("children are %s", describe(got))
 		}
+		if got := pidsOf(w.Descendants(nil)); !slices.Equal(got, want) {
+			t.Errorf("descendants of the watched one are %s", describe(got))
+		}
 		killed := process.KillTree(os.Getpid(), syscall.SIGTERM, 100*time.Millisecond, nil)
 		if len(killed) != 3 {
 			t.Errorf("the receipt is %q", lines(killed))

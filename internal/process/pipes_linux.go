@@ -1,7 +1,6 @@
 package process
 
 import (
-	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -10,25 +9,25 @@ import (
 // PipesOf describes the pipes and FIFOs that a process has open: whether one of the named ones is
 // among them, and whether another one is unfinished. A process that has ended has none.
 func PipesOf(pid int, named ...FileID) (p Pipes) {
-	dir, err := os.Open(procPath(pid, "fd"))
+	dir, err := openFile(procPath(pid, "fd"))
 	if err != nil {
 		_, alive := Stat(pid)
 		return Pipes{Holds: alive, Unseen: alive}
 	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
+	defer unix.Close(dir)
+	names, err := readNames(dir)
 	if err != nil {
 		return Pipes{}
 	}
 	for _, name := range names {
 		var st unix.Stat_t
-		if unix.Fstatat(int(dir.Fd()), name, &st, 0) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
+		if unix.Fstatat(dir, name, &st, 0) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
 			continue
 		}
 		if slices.Contains(named, FileID{Dev: uint64(st.Dev), Ino: st.Ino}) {
 			p.Holds = true
 		} else if !p.Unfinished {
-			p.Unfinished = hasNews(int(dir.Fd()), name)
+			p.Unfinished = hasNews(dir, name)
 		}
 	}
 	return p

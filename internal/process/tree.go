@@ -14,6 +14,20 @@ func Descendants(root int, skip func(Info) bool) []Info {
 	return w.live
 }
 
+// Descendants is the function Descendants for the watched process. It needs one system call for the
+// list of its children, where the function reads a list for each of its threads.
+func (c *ChildWatch) Descendants(skip func(Info) bool) []Info {
+	walks <- struct{}{}
+	defer func() { <-walks }()
+	w := newWalk(skip)
+	if w.table != nil {
+		w.below(c.pid)
+	} else {
+		w.from(c.pid, c.List(nil))
+	}
+	return w.live
+}
+
 // walks limits the number of concurrent walks, and so the number of threads that they can block: a
 // process that hangs in the kernel can block the readers of its files in /proc.
 var walks = make(chan struct{}, 2)
@@ -51,14 +65,14 @@ func newWalk(skip func(Info) bool) *walk {
 }
 
 // below visits all descendants of a process, but not the process itself.
-func (w *walk) below(pid int) {
+func (w *walk) below(pid int) { w.from(pid, w.children(pid, manyThreads)) }
+
+// from is below for a process whose children are known.
+func (w *walk) from(pid int, children []int) {
 	w.seen[pid] = true
 	type node struct{ pid, threads int }
-	queue := []node{{pid, manyThreads}}
-	for len(queue) > 0 {
-		n := queue[0]
-		queue = queue[1:]
-		for _, child := range w.children(n.pid, n.threads) {
+	for queue := []node(nil); ; {
+		for _, child := range children {
 			if w.seen[child] {
 				continue
 			}
@@ -79,6 +93,11 @@ func (w *walk) below(pid int) {
 			w.live = append(w.live, info)
 			queue = append(queue, node{child, threads})
 		}
+		if len(queue) == 0 {
+			return
+		}
+		children = w.children(queue[0].pid, queue[0].threads)
+		queue = queue[1:]
 	}
 }
 

@@ -31,7 +31,7 @@ const (
 	startCost = 100
 	// settleEvery is the time between two looks at the processes. The kernel cannot report
 	// that another process is about to exit, so settle polls.
-	settleEvery = 200 * time.Microsecond
+	settleEvery = 100 * time.Microsecond
 	// equalLooks is how many looks in a row must find the same processes as the one before,
 	// where the system does not report whether a process has run between two looks.
 	equalLooks = 4

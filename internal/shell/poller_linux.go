@@ -45,6 +45,14 @@ func (p *poller) wait(fds []unix.PollFd, deadline time.Time) error {
 		n, _ = unix.EpollWait(p.epoll, events[:], 0)
 		return n > 0
 	}
+	if rest := time.Until(deadline); rest < time.Millisecond && !deadline.IsZero() {
+		// The Go runtime waits for whole milliseconds.
+		ts := unix.NsecToTimespec(int64(max(rest, 0)))
+		if _, err := unix.Ppoll(fds, &ts, nil); err != unix.EINTR {
+			return err
+		}
+		return nil
+	}
 	if !look(0) {
 		if err := p.set.SetReadDeadline(deadline); err != nil {
 			return err

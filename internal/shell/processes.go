@@ -15,7 +15,7 @@ func (s *Shell) present() map[int]uint64 {
 		return nil
 	}
 	seen := map[int]uint64{}
-	for _, p := range process.Descendants(os.Getpid(), nil) {
+	for _, p := range s.ourKids.Descendants(nil) {
 		if p.PID != s.proc.PID {
 			seen[p.PID] = p.StartTime
 		}
@@ -48,7 +48,12 @@ func (s scope) notOurs(p process.Info) bool {
 // orphans that this process has adopted, without those of earlier commands.
 func (s scope) processes() []process.Info {
 	list := process.Descendants(s.shell, s.isEarlier)
-	list = append(list, process.Descendants(os.Getpid(), s.notOurs)...)
+	return s.withOrphans(list, process.Descendants(os.Getpid(), s.notOurs))
+}
+
+// withOrphans completes the descendants of the shell.
+func (s scope) withOrphans(list, orphans []process.Info) []process.Info {
+	list = append(list, orphans...)
 	if s.strays != nil {
 		list = append(list, s.strays()...)
 	}
@@ -60,7 +65,15 @@ func (r *run) scope() scope { return scope{r.proc.PID, r.cfg.Foreign, r.earlier,
 
 func (r *run) isEarlier(p process.Info) bool { return r.scope().isEarlier(p) }
 func (r *run) notOurs(p process.Info) bool   { return r.scope().notOurs(p) }
-func (r *run) processes() []process.Info     { return r.scope().processes() }
+
+// processes is faster than that of the scope.
+func (r *run) processes() (list []process.Info) {
+	s := r.scope()
+	if r.shellKids != nil { // else the shell died and could not be started again
+		list = r.shellKids.Descendants(s.isEarlier)
+	}
+	return s.withOrphans(list, r.ourKids.Descendants(s.notOurs))
+}
 
 // straysFromNow returns Config.Strays for a command that begins now. The times of processes are
 // coarse: a process of the last command may seem to start with this one, if that command has only
