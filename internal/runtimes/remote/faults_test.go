@@ -125,8 +125,8 @@ func TestStartIsCut(t *testing.T) {
 		if _, pending, err := rt.Prune(t.Context()); err != nil || len(pending) > 0 {
 			t.Errorf("prune: %v, %v", pending, err)
 		}
+		leave() // waits for what Kill has begun
 		s.wantEmpty()
-		leave()
 	}
 }
 
