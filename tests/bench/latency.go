@@ -84,7 +84,43 @@ func (b *bench) shellLatency(s shell) error {
 	if bare == nil {
 		return nil
 	}
+	if err := b.emptyCall(s, id, bare); err != nil {
+		return err
+	}
 	return b.backgroundChild(s, id, bare)
+}
+
+// emptyCall measures a call that passes through the daemon and the runner and does nothing there,
+// each time after a program has run in the bare shell and used the caches of the processors. A
+// command in which TRL did nothing at all would take that much longer than the bare shell.
+func (b *bench) emptyCall(s shell, id string, bare *bareShell) error {
+	var info struct {
+		ExecID string `json:"exec_id"`
+	}
+	if err := b.conn.call("exec.run", object{"session_id": id, "command": "true"}, &info); err != nil {
+		return err
+	}
+	line, err := request("exec.info", object{"exec_id": info.ExecID})
+	if err != nil {
+		return err
+	}
+	var calls, programs samples
+	for range b.rounds * 20 {
+		program, err := sample(1, func() error { return bare.run("/bin/true") })
+		if err != nil {
+			return err
+		}
+		call, err := sample(1, func() error {
+			_, err := b.conn.roundTrip(line)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		calls, programs = append(calls, call...), append(programs, program...)
+	}
+	b.report.latency(s.name+": an empty call after /bin/true", calls, programs, 0, 0)
+	return nil
 }
 
 // backgroundChild measures a command that leaves a child behind, which holds its output.
