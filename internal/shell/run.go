@@ -23,6 +23,7 @@ type run struct {
 	req     request
 	start   time.Time
 	streams [2]*stream
+	ranIn   *process.Process      // the shell of the command, which has its directory and environment
 	before  *State                // the last known state from before the command; may be nil
 	earlier map[int]uint64        // processes older than the command: pid → start time
 	strays  func() []process.Info // Config.Strays since the start of the command; may be nil
@@ -76,12 +77,8 @@ func (r *run) replaceShell() bool {
 // prepareCommand makes the shell, the streams and the command's directory and environment ready.
 func (r *run) prepareCommand() error {
 	s, c := r.Shell, r.cmd
-	if s.dead() {
-		if err := s.Revive(); err != nil {
-			r.oc.Died = err
-			return err
-		}
-		r.oc.Restarted = true
+	if err := r.revive(); err != nil {
+		return err
 	}
 	r.req = request{text: c.Text, workingDir: c.WorkingDir, token: s.token(), lastStatus: s.last, stdin: os.DevNull}
 	for k, v := range c.Env {
@@ -104,17 +101,11 @@ func (r *run) prepareCommand() error {
 		r.closeOutputs()
 		return r.oc.Died
 	}
-	if enter := s.dialect.enter(r.req); enter != "" {
-		st, err := s.runScript(enter, time.Now().Add(bookkeepTime))
-		if err == nil && st.code != 0 {
-			err = r.refused()
-			s.runScript(s.dialect.leave(r.req), time.Now().Add(bookkeepTime))
-		}
-		if err != nil {
-			r.closeOutputs()
-			return err
-		}
+	if err := r.enter(); err != nil {
+		r.closeOutputs()
+		return err
 	}
+	r.ranIn = s.proc
 	r.start = time.Now()
 	r.earlier = s.present()
 	r.oc.Alone = len(r.earlier) == 0
@@ -122,6 +113,19 @@ func (r *run) prepareCommand() error {
 		r.strays = s.straysFromNow()
 	}
 	c.live.Store(&runningCommand{scope: r.scope(), input: c.Input, userMS: s.cpuUser, systemMS: s.cpuSystem})
+	return nil
+}
+
+// revive starts a new shell if there is none.
+func (r *run) revive() error {
+	if !r.dead() {
+		return nil
+	}
+	if err := r.Revive(); err != nil {
+		r.oc.Died = err
+		return err
+	}
+	r.oc.Restarted = true
 	return nil
 }
 
@@ -135,18 +139,6 @@ func CheckDir(path string) error {
 		return api.InvalidParam("working_dir", "%q is not a directory", path)
 	}
 	return nil
-}
-
-// refused returns the error for a directory or an environment that the shell could not set.
-func (r *run) refused() error {
-	if r.cmd.WorkingDir != "" {
-		return api.InvalidParam("working_dir", "the shell cannot go to %q", r.cmd.WorkingDir)
-	}
-	keys := make([]string, 0, len(r.req.env))
-	for _, e := range r.req.env {
-		keys = append(keys, e.key)
-	}
-	return api.InvalidParam("env", "the shell cannot set %s; is it readonly?", strings.Join(keys, ", "))
 }
 
 // mayEndShell reports whether a command looks as if it could replace or kill the shell without
@@ -347,30 +339,6 @@ func (r *run) shellDied() {
 	}
 }
 
-// leave restores the directory and environment that the shell had before the command. It reports
-// whether there was anything to restore.
-func (r *run) leave() bool {
-	s := r.Shell
-	leave := s.dialect.leave(r.req)
-	if leave == "" || r.oc.Died != nil {
-		return false
-	}
-	st, err := s.runScript(leave, time.Now().Add(bookkeepTime))
-	if err == nil && st.code != 0 && r.dropReadonly() {
-		_, err = s.runScript(leave, time.Now().Add(bookkeepTime))
-		s.Checkpoint() // the state that dropReadonly restored has the command's environment
-	}
-	if r.oc.Died != nil {
-		s.deferredLeave = leave
-		return true
-	}
-	if err != nil && !s.dead() {
-		s.proc.Signal(syscall.SIGKILL)
-		<-s.proc.Done()
-	}
-	return true
-}
-
 // finish reads the rest of the output, removes the command's files and completes the outcome.
 func (r *run) finish() {
 	s := r.Shell
@@ -395,7 +363,7 @@ func (r *run) finish() {
 		r.hold(complete)
 		return
 	}
-	if !r.oc.Restarted {
+	if s.proc == r.ranIn {
 		r.account()
 		r.leave()
 	}
