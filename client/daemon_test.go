@@ -17,6 +17,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -76,6 +77,7 @@ func session(t *testing.T, c *client.Client) string {
 
 // TestKilledDaemonLosesNothing kills the daemon again and again while a client reads.
 func TestKilledDaemonLosesNothing(t *testing.T) {
+	testkit.Long(t)
 	d, clients := ways(t, "--output-bytes", "64MiB", "--session-output-bytes", "256MiB")
 	for name, c := range clients {
 		t.Run(name, func(t *testing.T) {
@@ -157,6 +159,7 @@ func numbers(n int) string {
 // TestCallsOverAKilledDaemon: a wait continues, input is written once, and the next call finds the
 // new daemon.
 func TestCallsOverAKilledDaemon(t *testing.T) {
+	testkit.Long(t)
 	d, clients := ways(t)
 	for name, c := range clients {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -72,6 +73,7 @@ func TestInputBesideItsRequest(t *testing.T) {
 
 // TestInputOfBytes: every byte arrives, in order, each way.
 func TestInputOfBytes(t *testing.T) {
+	testkit.Long(t)
 	_, clients := ways(t)
 	places(t)
 	pipes, err := client.Spawn(long(t), trltest.Binary(t), "serve", "--stdio", "--log-level", "error")

@@ -320,6 +320,7 @@ func TestNextDaemonWaitsForTheLast(t *testing.T) {
 }
 
 func TestDaemonIsKilled(t *testing.T) {
+	testkit.Long(t)
 	p := newPlace(t)
 	d := p.start()
 	id := d.create(api.SessionCreateParams{Name: "build", Env: map[string]string{"A": "1"}})

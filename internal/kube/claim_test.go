@@ -109,6 +109,7 @@ func fulfil(ctx context.Context, k *cluster, claim *unstructured.Unstructured, p
 // TestClaim: a session gets a pod out of a warm pool by a claim, which is removed with the session, and when
 // its caller gives up.
 func TestClaim(t *testing.T) {
+	testkit.Long(t)
 	c := newClient(t)
 	k := testkit.Must(newCluster(""))(t)
 	request := func(id, pool string) op.Request {

@@ -96,6 +96,7 @@ func (l *link) close() {
 // TestDialogueLost: if the agent runs with another daemon that cannot be reached for a while, every
 // tool that needs the agent tries again.
 func TestDialogueLost(t *testing.T) {
+	testkit.Long(t)
 	far := trltest.Start(t, trltest.Args("--grpc", "127.0.0.1:0"))
 	way := newLink(t, far.GRPC(t))
 	token, gates := filepath.Join(t.TempDir(), "token"), t.TempDir()

@@ -203,6 +203,7 @@ func TestDialogueRaw(t *testing.T) {
 }
 
 func TestDialoguePatience(t *testing.T) {
+	testkit.Long(t)
 	p := connect(t, 8*time.Second) // in which the agent must begin
 	gates := t.TempDir()
 	agent := []string{trltest.FakeAgent(t), "-gates", gates}

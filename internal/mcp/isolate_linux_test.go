@@ -9,11 +9,13 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/mcp"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
 // TestIsolate: a model confines the sessions that it makes.
 func TestIsolate(t *testing.T) {
+	testkit.Long(t)
 	outside := filepath.Join(t.TempDir(), "outside")
 	write := "echo x > " + outside
 	workspace := t.TempDir()
@@ -53,6 +55,7 @@ func TestIsolate(t *testing.T) {
 
 // TestLimits: a model bounds what its commands use.
 func TestLimits(t *testing.T) {
+	testkit.Long(t)
 	p := connect(t, 0)
 	p.refuses("run", map[string]any{"command": "true", "memory_bytes": -1}, `memory_bytes`)
 	p.refuses("start", map[string]any{"command": "true", "cpus": -1}, `cpus`)

@@ -332,6 +332,7 @@ func TestLongOutput(t *testing.T) {
 }
 
 func TestStillRunning(t *testing.T) {
+	testkit.Long(t)
 	p := connect(t, 5*time.Second) // in which the command must begin
 	m := p.does("run", map[string]any{"command": "echo begun; read x < /dev/zero & sleep 77; echo done"}, `begun\n\[still running after .*; continue with wait \{"exec_id": "(x-[^"]+)"\}, or stop it with cancel\]`)
 	p.does("wait", map[string]any{"exec_id": m[1], "timeout_s": 0.1}, `\[still running .*`)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // needs skips a test where a program is not installed, but not in CI.
@@ -51,6 +52,7 @@ func TestTerminalScrollback(t *testing.T) {
 
 // TestTerminalPatience: a tool also returns a screen that never rests, or that never matches.
 func TestTerminalPatience(t *testing.T) {
+	testkit.Long(t)
 	p := connect(t, 700*time.Millisecond)
 	patient := serve(t, 0, p.service)
 	p.does("terminal_start", map[string]any{"command": "while :; do i=$((i+1)); echo $i; done", "session": "clock"}, `.*`)

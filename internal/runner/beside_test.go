@@ -211,6 +211,7 @@ func ended(t testing.TB, what string, pids ...int) {
 // TestBesideKill: a cancel and a timeout end everything that a program has started, wherever that
 // went, and nothing else.
 func TestBesideKill(t *testing.T) {
+	testkit.Long(t)
 	modes(t, func(t *testing.T, d *daemon) {
 		// Bystanders: a background job of the shell, a command in the shell, another program.
 		job, _ := strconv.Atoi(strings.TrimSpace(d.run("sleep 301 >/dev/null 2>&1 & echo $!").stdout))

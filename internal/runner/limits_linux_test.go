@@ -205,6 +205,7 @@ func TestMemoryLimitOfCommand(t *testing.T) {
 // TestUsageOfAll: where the session has a cgroup, the processor time of a command includes that of a process
 // for which no shell waits. What an earlier command left behind does not count as a later command's.
 func TestUsageOfAll(t *testing.T) {
+	testkit.Long(t)
 	for name, l := range map[string]*api.Limits{"without limits": nil, "with limits": {Pids: ptr(int64(100))}} {
 		t.Run(name, func(t *testing.T) {
 			d := limited(t, api.SessionCreateParams{Shell: "bash", WorkingDir: t.TempDir(), Limits: l})
@@ -284,6 +285,7 @@ func TestPidsLimit(t *testing.T) {
 // much work done meanwhile. The share is small enough to be used up on a busy machine too: 2 ms in each tenth
 // of a second.
 func TestCPULimit(t *testing.T) {
+	testkit.Long(t)
 	dir := t.TempDir()
 	d := limited(t, api.SessionCreateParams{Shell: "bash", WorkingDir: dir, Limits: &api.Limits{CPUs: ptr(4.0)}})
 	free := limited(t, api.SessionCreateParams{Shell: "bash", WorkingDir: dir})

@@ -48,6 +48,7 @@ var everywhere = flag.Bool("all", os.Getenv("TRL_TEST_PLACES") == "all", "run th
 // TestCasesIsolated runs the cases in isolated shells, one of each kind. Those that take long wait for most
 // of their time, so they run beside the others.
 func TestCasesIsolated(t *testing.T) {
+	testkit.Long(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("isolation is tested on Linux")
 	}

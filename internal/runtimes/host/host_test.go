@@ -282,6 +282,7 @@ func TestRunnerThatCrashesIsQuoted(t *testing.T) {
 }
 
 func TestStoppedRunnerIsEndedByForce(t *testing.T) {
+	testkit.Long(t)
 	p := newPlace(t)
 	d := p.start()
 	defer d.stop()

@@ -113,6 +113,7 @@ func TestRuntime(t *testing.T) {
 }
 
 func TestSessions(t *testing.T) {
+	testkit.Long(t)
 	for _, kind := range []api.PlaceKind{api.PlaceDocker, api.PlaceSSH} {
 		t.Run(string(kind), func(t *testing.T) {
 			runtimetest.RunSessions(t, func(t *testing.T) runtimetest.Place { return newSite(t).place(kind) })

@@ -8,10 +8,12 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/dialogue/agent"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // A process may live for months: the protocol forgets ended turns, calls and tasks.
 func TestForgets(t *testing.T) {
+	testkit.Long(t)
 	p := Agent{}.New(agent.Options{Epoch: 1}).(*protocol)
 	p.Start()
 	p.Line([]byte(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{}}}`))

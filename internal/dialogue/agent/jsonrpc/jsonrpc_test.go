@@ -11,12 +11,14 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/acp"
 	"github.com/trl-dev/trl/internal/dialogue/agent/agenttest"
 	"github.com/trl-dev/trl/internal/dialogue/agent/codex"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestMangledLines takes every field of every kind of recorded line, removes it or changes its
 // shape, and continues the recording, because programs change. Nothing panics, every step is well
 // formed, and everything can be closed.
 func TestMangledLines(t *testing.T) {
+	testkit.Long(t)
 	for name, a := range rpcAgents {
 		tried := map[string]bool{}
 		for _, r := range agenttest.Recordings(t, "../"+name) {
