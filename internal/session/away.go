@@ -129,6 +129,22 @@ func (s *Session) Reach(ctx context.Context) error {
 	}
 }
 
+// AwaitReached waits until the runner is reached or the session has ended.
+func (s *Session) AwaitReached(ctx context.Context) error {
+	return s.awaitReach(ctx, forever)
+}
+
+// Doubt probes the runner, after a call that ended without its answer. Otherwise short calls alone would
+// never find out that the session cannot be reached, and each of them would wait for it.
+func (s *Session) Doubt() {
+	s.mu.Lock()
+	c, known := s.conn, s.absence != nil || happened(s.done)
+	s.mu.Unlock()
+	if c != nil && !known {
+		s.probeNow(c)
+	}
+}
+
 // finisher is a Runtime that may have sessions which have ended, but whose runners may still live in a
 // place that could not be reached.
 type finisher interface {
