@@ -227,6 +227,8 @@ type ExecWaitParams struct {
 	// All waits for all of the commands instead of the first.
 	All bool `json:"all,omitempty"`
 	// TimeoutS limits the wait. Absent: no limit; 0: check the conditions and return at once.
+	// Commands of a session that does not answer are pending at the timeout. Without a limit,
+	// the wait fails when no other command is left.
 	TimeoutS *float64 `json:"timeout_s,omitempty"`
 	// TimeoutMS is TimeoutS in milliseconds.
 	//
@@ -300,7 +302,8 @@ func (p ExecWaitParams) IdleReason() string {
 type ExecWaitResult struct {
 	// Happened has one entry per command that met a condition, in the order of the events.
 	Happened []WaitEvent `json:"happened"`
-	// Pending lists the commands that have not met a condition yet.
+	// Pending lists the commands that have not met a condition yet. If a session of session_ids
+	// did not answer and no command is known to run there, its own id stands for the command.
 	Pending []string `json:"pending"`
 	// TimedOut reports that timeout_s expired first.
 	TimedOut bool `json:"timed_out"`

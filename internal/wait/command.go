@@ -1,8 +1,10 @@
 package wait
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -10,20 +12,33 @@ import (
 	"github.com/trl-dev/trl/internal/session"
 )
 
-// command is one command of a wait. Its methods are called one after another, except for those
-// that watches returns, which use different fields.
+// command is one command of a wait. Its goroutine (waiting.follow) calls its methods, one after
+// another, except for those that watches returns, which use different fields.
 type command struct {
 	session *session.Session
 	id      string // the command; empty for a session that has none
 	want    *conditions
 
-	event *api.WaitEvent // nil before a condition is met
-	at    time.Time      // the time of the event
-
+	endedAt  time.Time     // the time of an exit that the look found
 	after    int64         // the number of the last record that was searched
 	position link.Position // where the search goes on
 	quiet    time.Time     // since when there has been no output, as far as is known
+
+	// These belong to waiting.wait, which sets them as the goroutine reports.
+	stage stage
+	event *api.WaitEvent // nil before a condition is met
+	at    time.Time      // the time of the event
+	lost  error          // why the runner cannot be reached; nil if it can
 }
+
+// stage is how far the first look is.
+type stage int
+
+const (
+	unanswered stage = iota // the runner has said nothing
+	answered                // the runner has answered, and may search
+	looked                  // the look has ended
+)
 
 func newCommand(t Target, want *conditions) *command {
 	return &command{session: t.Session, id: t.ExecID, want: want, after: want.afterSeq, position: link.Position{AfterSeq: want.afterSeq}}
@@ -47,65 +62,78 @@ func (c *command) findExec(ctx context.Context) error {
 	return nil
 }
 
-// look checks the conditions once, and sets event if one is met. A session without commands has
-// nothing to wait for, which ends the wait at once.
-func (c *command) look(ctx context.Context) error {
+// name returns the id of the command. If the runner of a session did not answer which command that
+// is, name returns the last one known to run, or else the id of the session.
+func (c *command) name() string {
+	if c.id != "" {
+		return c.id
+	}
+	return cmp.Or(c.session.Info().ExecID, c.session.ID())
+}
+
+// look checks the conditions once, and returns an event if one is met. It calls answered when the
+// runner has answered. A session without commands has nothing to wait for, which ends the wait at once.
+func (c *command) look(ctx context.Context, answered func()) (*api.WaitEvent, error) {
 	if c.id == "" {
-		c.event, c.at = c.newEvent(api.ReasonNoCommand, 0), time.Now()
 		if c.session.Info().State == api.SessionTerminated {
-			c.event.Reason = api.ReasonTerminated
+			return c.newEvent(api.ReasonTerminated, 0), nil
 		}
-		return nil
+		return c.newEvent(api.ReasonNoCommand, 0), nil
 	}
 	info, err := c.session.ExecInfo(ctx, c.id)
 	if err == nil && c.after > info.LastSeq {
-		return api.InvalidParam("after_seq", "%d is beyond the last number of exec %q, which is %d", c.after, c.id, info.LastSeq)
+		return nil, api.InvalidParam("after_seq", "%d is beyond the last number of exec %q, which is %d", c.after, c.id, info.LastSeq)
 	}
+	var event *api.WaitEvent
 	if err == nil {
-		err = c.lookAt(ctx, info)
+		answered()
+		event, err = c.lookAt(ctx, info)
 	}
 	if err != nil {
-		c.event, err = c.explain(ctx, err)
+		return c.explain(ctx, err)
 	}
-	if c.event != nil && c.at.IsZero() {
-		c.at = time.Now()
-	}
-	return err
+	return event, nil
 }
 
 // lookAt is look for a command whose state is info.
-func (c *command) lookAt(ctx context.Context, info api.ExecInfo) error {
+func (c *command) lookAt(ctx context.Context, info api.ExecInfo) (*api.WaitEvent, error) {
 	if c.want.match != "" {
-		if err := c.lookBack(ctx, info.LastSeq); err != nil || c.event != nil {
-			return err
+		if event, err := c.lookBack(ctx, info.LastSeq); err != nil || event != nil {
+			return event, err
 		}
 	}
 	if info.State == api.ExecExited || info.State == api.ExecClosed {
 		outcome, seq, err := c.session.Outcome(ctx, c.id)
-		if err == nil && outcome != nil {
-			c.event = c.exit(outcome, seq)
-			if info.EndedAt != nil {
-				c.at = *info.EndedAt
-			}
+		if err != nil || outcome == nil {
+			return nil, err
 		}
-		return err
+		if info.EndedAt != nil {
+			c.endedAt = *info.EndedAt
+		}
+		return c.exit(outcome, seq), nil
 	}
 	c.quiet = time.Now()
 	if c.want.idle > 0 && c.isQuiet(info) {
-		c.event = c.newEvent(c.want.idleReason, info.LastSeq)
-		return nil
+		return c.newEvent(c.want.idleReason, info.LastSeq), nil
 	}
 	if c.want.input && c.want.onlyLook {
-		short, cancel := context.WithTimeout(ctx, lookPatience)
+		short, cancel := context.WithTimeout(ctx, inputPatience)
 		defer cancel()
 		event, err := c.awaitInput(short)
 		if err != nil && short.Err() != nil && ctx.Err() == nil {
-			return nil
+			return nil, nil
 		}
-		c.event = event
-		return err
+		return event, err
 	}
-	return nil
+	return nil, nil
+}
+
+// when returns the time of the event that the goroutine found just now.
+func (c *command) when() time.Time {
+	if c.endedAt.IsZero() {
+		return time.Now()
+	}
+	return c.endedAt
 }
 
 // isQuiet notes since when there has been no output, and reports whether that is long enough.
@@ -117,12 +145,13 @@ func (c *command) isQuiet(info api.ExecInfo) bool {
 }
 
 // lookBack searches the existing output, up to a record number.
-func (c *command) lookBack(ctx context.Context, last int64) error {
+func (c *command) lookBack(ctx context.Context, last int64) (*api.WaitEvent, error) {
 	r, text, err := c.session.Match(ctx, link.MatchParams{ExecID: c.id, Pattern: c.want.match, Position: c.position, Until: last})
-	if err == nil {
-		c.event, c.position, c.after = c.matched(r, text), r.Position, r.LastSeq
+	if err != nil {
+		return nil, err
 	}
-	return err
+	c.position, c.after = r.Position, r.LastSeq
+	return c.matched(r, text), nil
 }
 
 // matched returns the event of a line that matches; nil if there is none.
@@ -134,6 +163,35 @@ func (c *command) matched(r link.MatchResult, text []byte) *api.WaitEvent {
 	line := session.OutputLine(*r.Line, text)
 	event.Match, event.Stream, event.Outcome = &line, r.Stream, r.Outcome
 	return event
+}
+
+// watch waits until a condition is met.
+func (c *command) watch(ctx context.Context) (*api.WaitEvent, error) {
+	list := c.watches()
+	if len(list) == 1 {
+		return list[0](ctx)
+	}
+	type answer struct {
+		event *api.WaitEvent
+		err   error
+	}
+	answers := make(chan answer, len(list)) // has room for all, so that no function blocks
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	for _, watch := range list {
+		all.Go(func() {
+			event, err := watch(ctx)
+			answers <- answer{event, err}
+		})
+	}
+	for range list {
+		if a := <-answers; a.event != nil || a.err != nil {
+			return a.event, a.err
+		}
+	}
+	return nil, nil
 }
 
 // watches returns one function for each condition; they run concurrently. A function that returns

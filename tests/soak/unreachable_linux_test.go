@@ -182,6 +182,24 @@ func TestStoppedRunner(t *testing.T) {
 	goOn := stop(t, service, id)
 	goOnScreen := stop(t, service, screen)
 	two, tenth := 2.0, 0.1
+	other, err := service.ExecStart(context.Background(), api.ExecParams{SessionID: "fine", Command: "sleep 1.5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := service.ExecWait(context.Background(), api.ExecWaitParams{ExecIDs: []string{x, other.ExecID}})
+	if err != nil || len(r.Happened) != 1 || r.Happened[0].ExecID != other.ExecID {
+		t.Errorf("exec.wait for two sessions: %+v, %v", r, err)
+	}
+	for _, p := range []api.ExecWaitParams{
+		{ExecIDs: []string{x}, TimeoutS: new(0.0)},
+		{ExecIDs: []string{x}, TimeoutS: &tenth},
+		{ExecIDs: []string{x}, TimeoutS: &two},
+		{SessionIDs: []string{id}, TimeoutS: &tenth},
+	} {
+		if r, err := service.ExecWait(context.Background(), p); err != nil || !r.TimedOut || !slices.Equal(r.Pending, []string{x}) {
+			t.Errorf("exec.wait with a timeout of %g s: %+v, %v", *p.TimeoutS, r, err)
+		}
+	}
 	calls := map[string]func(ctx context.Context) error{
 		"exec.run": func(ctx context.Context) error {
 			_, err := service.ExecRun(ctx, api.ExecParams{SessionID: id, Command: "true", TimeoutS: &two, Wait: true})
@@ -212,7 +230,7 @@ func TestStoppedRunner(t *testing.T) {
 			return err
 		},
 		"exec.wait": func(ctx context.Context) error {
-			_, err := service.ExecWait(ctx, api.ExecWaitParams{ExecIDs: []string{x}, TimeoutS: &tenth})
+			_, err := service.ExecWait(ctx, api.ExecWaitParams{ExecIDs: []string{x}})
 			return err
 		},
 		"session.input": func(ctx context.Context) error {
@@ -248,7 +266,7 @@ func TestStoppedRunner(t *testing.T) {
 		})
 	}
 	list, err := service.ExecList(context.Background(), api.ExecListParams{})
-	if err != nil || len(list.Execs) != 1 || !slices.Contains(list.Unreachable, id) || !slices.Contains(list.Unreachable, screen) {
+	if err != nil || len(list.Execs) != 2 || !slices.Contains(list.Unreachable, id) || !slices.Contains(list.Unreachable, screen) {
 		t.Errorf("exec.list of all: %+v, %v", list, err)
 	}
 	if sessions, err := service.SessionList(context.Background(), api.SessionListParams{}); err != nil || len(sessions.Sessions) != 3 {

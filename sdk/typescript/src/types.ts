@@ -1286,7 +1286,11 @@ export interface ExecWaitParams {
   any?: boolean;
   /** Waits for all of the commands instead of the first. */
   all?: boolean;
-  /** Limits the wait. Absent: no limit; 0: check the conditions and return at once. */
+  /**
+   * Limits the wait. Absent: no limit; 0: check the conditions and return at once. Commands of a
+   * session that does not answer are pending at the timeout. Without a limit, the wait fails when no
+   * other command is left.
+   */
   timeout_s?: number;
   /**
    * timeout_s in milliseconds.
@@ -3020,7 +3024,10 @@ export interface WaitEvent {
 export interface ExecWaitResult {
   /** Has one entry per command that met a condition, in the order of the events. */
   happened: WaitEvent[];
-  /** Lists the commands that have not met a condition yet. */
+  /**
+   * Lists the commands that have not met a condition yet. If a session of session_ids did not answer
+   * and no command is known to run there, its own id stands for the command.
+   */
   pending: string[];
   /** Reports that timeout_s expired first. */
   timed_out: boolean;

@@ -684,7 +684,10 @@ class WaitOptions(TypedDict, total=False):
     """idle_s in milliseconds. Deprecated: use idle_s. Release 0.2.0 removes it."""
 
     timeout_s: float
-    """Limits the wait. Absent: no limit; 0: check the conditions and return at once."""
+    """Limits the wait. Absent: no limit; 0: check the conditions and return at once. Commands of a
+    session that does not answer are pending at the timeout. Without a limit, the wait fails
+    when no other command is left.
+    """
 
     timeout_ms: int
     """timeout_s in milliseconds. Deprecated: use timeout_s. Release 0.2.0 removes it."""

@@ -1674,7 +1674,10 @@ class ExecWaitParams(TypedDict, total=False):
     """Waits for all of the commands instead of the first."""
 
     timeout_s: float
-    """Limits the wait. Absent: no limit; 0: check the conditions and return at once."""
+    """Limits the wait. Absent: no limit; 0: check the conditions and return at once. Commands of a
+    session that does not answer are pending at the timeout. Without a limit, the wait fails
+    when no other command is left.
+    """
 
     timeout_ms: int
     """timeout_s in milliseconds. Deprecated: use timeout_s. Release 0.2.0 removes it."""
@@ -5088,7 +5091,9 @@ class ExecWaitResult:
     """Has one entry per command that met a condition, in the order of the events."""
 
     pending: list[str] = field(default_factory=list)
-    """Lists the commands that have not met a condition yet."""
+    """Lists the commands that have not met a condition yet. If a session of session_ids did not
+    answer and no command is known to run there, its own id stands for the command.
+    """
 
     timed_out: bool = False
     """Reports that timeout_s expired first."""
