@@ -21,21 +21,9 @@ import (
 
 const (
 	// lineBreak is shown for a line break in the message that the person edits.
-	lineBreak = "⏎"
-	// mostPasted is how many pasted characters are put into the line. For longer text and for
-	// several lines, a placeholder is shown, which the text replaces when the line is sent.
-	mostPasted = 400
-
-	pasteOn, pasteOff        = "\x1b[?2004h", "\x1b[?2004l"
-	pasteBegins, pasteEnds   = "\x1b[200~", "\x1b[201~"
-	probe                    = "\x07" // the editor ignores it, but reports its line
-	clearLine                = "\x05\x15"
-	keyInterrupt, keySuspend = 0x03, 0x1a
+	lineBreak         = "⏎"
+	pasteOn, pasteOff = "\x1b[?2004h", "\x1b[?2004l"
 )
-
-// newLineKeys add a line to the message without sending it: Alt-Enter, and Shift-Enter if the
-// terminal distinguishes it from Enter.
-var newLineKeys = []string{"\x1b\r", "\x1b\n", "\x1b[13;2u", "\x1b[13;3u", "\x1b[27;2;13~", "\x1b[27;3;13~"}
 
 // editor is the line at the bottom of the terminal in which a person types messages; other
 // output appears above it. golang.org/x/term edits the line: any goroutine may write to it while
@@ -222,6 +210,9 @@ func (e *editor) key(line string, pos int, key rune) (string, int, bool) {
 		e.lineBegun = e.lastRead
 	}
 	e.mu.Unlock()
+	if key == keyDeleteNext {
+		return line[:pos] + afterWord(line[pos:]), pos, true
+	}
 	if key != '\t' || e.complete == nil {
 		return "", 0, false
 	}
@@ -244,93 +235,6 @@ func (e *editor) key(line string, pos int, key rune) (string, int, bool) {
 	return common + line[pos:], len(common), true
 }
 
-// Read returns translated keys to the library.
-func (e *editor) Read(p []byte) (int, error) {
-	for len(e.ready) == 0 {
-		select {
-		case b, ok := <-e.chunks:
-			if !ok {
-				return 0, io.EOF
-			}
-			e.mu.Lock()
-			e.lastRead = time.Now()
-			e.mu.Unlock()
-			e.translate(b)
-		case <-e.done:
-			return 0, io.EOF
-		}
-	}
-	n := copy(p, e.ready)
-	e.ready = e.ready[n:]
-	return n, nil
-}
-
-// translate turns typed bytes into keys that the library knows.
-func (e *editor) translate(b []byte) {
-	b = append(e.held, b...)
-	e.held = nil
-	for len(b) > 0 {
-		n, out := e.next(b)
-		if n == 0 { // the rest of the sequence is missing
-			e.held = bytes.Clone(b)
-			break
-		}
-		e.ready = append(e.ready, out...)
-		b = b[n:]
-	}
-	if len(e.ready) > 0 {
-		e.ready = append(e.ready, probe...)
-	}
-}
-
-// next returns the length of the first key and its translation; 0 if the key is not complete.
-func (e *editor) next(b []byte) (n int, out []byte) {
-	switch {
-	case b[0] == keyInterrupt:
-		select {
-		case e.interrupts <- struct{}{}:
-		default:
-		}
-		return 1, []byte(clearLine)
-	case b[0] == keySuspend:
-		e.suspend()
-		return 1, nil
-	case b[0] != 0x1b:
-		return 1, b[:1]
-	case bytes.HasPrefix(b, []byte(pasteBegins)):
-		end := bytes.Index(b, []byte(pasteEnds))
-		if end < 0 {
-			return 0, nil
-		}
-		return end + len(pasteEnds), e.paste(string(b[len(pasteBegins):end]))
-	}
-	for _, key := range newLineKeys {
-		switch {
-		case bytes.HasPrefix(b, []byte(key)):
-			return len(key), []byte(lineBreak)
-		case strings.HasPrefix(key, string(b)):
-			return 0, nil
-		}
-	}
-	if strings.HasPrefix(pasteBegins, string(b)) {
-		return 0, nil
-	}
-	return 1, b[:1]
-}
-
-// paste returns what to put into the line for pasted text.
-func (e *editor) paste(text string) []byte {
-	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(text, "\ufffd"))
-	if !strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r == 0x7f }) && utf8.RuneCountInString(text) <= mostPasted {
-		return []byte(text)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	name := fmt.Sprintf("[pasted %d: %s]", len(e.pasted)+1, ui.Plural(len(ui.Lines(text)), "line", "lines"))
-	e.pasted[name] = text
-	return []byte(name)
-}
-
 // suspend stops trl, as Ctrl-Z does elsewhere.
 func (e *editor) suspend() {
 	_, _ = io.WriteString(e.tty.Out, pasteOff+"\r\n")
@@ -339,30 +243,4 @@ func (e *editor) suspend() {
 	_ = e.tty.Raw()
 	_, _ = io.WriteString(e.tty.Out, pasteOn)
 	e.measure()
-}
-
-// history is the list of earlier messages, for the arrow keys.
-type history struct{ e *editor }
-
-// Add adds a line.
-func (h history) Add(line string) {
-	h.e.mu.Lock()
-	defer h.e.mu.Unlock()
-	if strings.TrimSpace(line) != "" && !h.e.quiet && (len(h.e.past) == 0 || h.e.past[0] != line) {
-		h.e.past = append([]string{line}, h.e.past...)
-	}
-}
-
-// Len returns the number of messages.
-func (h history) Len() int {
-	h.e.mu.Lock()
-	defer h.e.mu.Unlock()
-	return len(h.e.past)
-}
-
-// At returns a message; 0 is the newest.
-func (h history) At(i int) string {
-	h.e.mu.Lock()
-	defer h.e.mu.Unlock()
-	return h.e.past[i]
 }
