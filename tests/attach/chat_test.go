@@ -74,6 +74,10 @@ func TestChatEditor(t *testing.T) {
 	s.press("lines\r")
 	s.see(`^You said: two`)
 	s.prompted("> ")
+	s.press("\x1b[A") // all of the message
+	s.prompted("> two ⏎lines")
+	s.press("\x15")
+	s.prompted("> ")
 	s.press("/ret\t")
 	s.prompted("> /retry ")
 	s.press("\r")

@@ -53,6 +53,7 @@ type editor struct {
 	part      []byte            // guarded by mu; the beginning of a line of output
 	quiet     bool              // guarded by mu; the line is no message, and stays out of the history
 	past      []string          // guarded by mu; messages, newest first
+	continues bool              // guarded by mu; the next line belongs to the newest message
 	closed    bool              // guarded by mu
 }
 

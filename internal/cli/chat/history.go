@@ -5,13 +5,30 @@ import "strings"
 // history is the list of earlier messages, for the arrow keys.
 type history struct{ e *editor }
 
-// Add adds a line.
+// Add adds a line. The lines of a message of which each but the last ends with a backslash are one
+// entry, as if Alt-Enter had separated them.
 func (h history) Add(line string) {
-	h.e.mu.Lock()
-	defer h.e.mu.Unlock()
-	if strings.TrimSpace(line) != "" && !h.e.quiet && (len(h.e.past) == 0 || h.e.past[0] != line) {
-		h.e.past = append([]string{line}, h.e.past...)
+	e := h.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.quiet {
+		return
 	}
+	if e.continues && len(e.past) > 0 {
+		line = strings.TrimSuffix(e.past[0], `\`) + lineBreak + line
+		e.past = e.past[1:]
+	}
+	e.continues = strings.HasSuffix(e.expandLocked(line), `\`)
+	if strings.TrimSpace(line) != "" && (len(e.past) == 0 || e.past[0] != line) {
+		e.past = append([]string{line}, e.past...)
+	}
+}
+
+// dropPart makes the next line the first one of a message.
+func (h history) dropPart() {
+	h.e.mu.Lock()
+	h.e.continues = false
+	h.e.mu.Unlock()
 }
 
 // Len returns the number of messages.

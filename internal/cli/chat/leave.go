@@ -25,6 +25,9 @@ func (t *talk) signal(ctx context.Context, s os.Signal) error {
 	t.view.midLine = t.view.midLine || t.editor == nil // the terminal shows ^C
 	t.view.endLine()
 	t.promptAt, t.unfinished = -1, ""
+	if t.editor != nil {
+		history{t.editor}.dropPart()
+	}
 	switch {
 	case again:
 		return errLeaves

@@ -56,6 +56,7 @@ func (t *talk) inviteEditor() {
 		t.editor.remember(false)
 		t.editor.setPrompt(prompt)
 	case t.unfinished != "":
+		t.editor.remember(true) // a question may have come between two lines of the message
 		t.editor.setPrompt(p.Paint(ui.Bold, ". "))
 	default:
 		t.editor.remember(true)
