@@ -97,32 +97,6 @@ func textParts(parts []api.DialoguePart) []api.DialoguePart {
 	return slices.DeleteFunc(slices.Clone(parts), func(p api.DialoguePart) bool { return p.Type == "diff" })
 }
 
-// diffSize counts the lines that diffs add and remove.
-func diffSize(parts []api.DialoguePart) (added, removed int, any bool) {
-	for _, p := range parts {
-		if p.Type != "diff" {
-			continue
-		}
-		any = true
-		plus, minus := changedLines(p.Old, p.Text)
-		added, removed = added+len(plus), removed+len(minus)
-	}
-	return added, removed, any
-}
-
-// changedLines returns the lines that differ, between the common beginning and the common end of
-// two texts.
-func changedLines(before, after string) (added, removed []string) {
-	removed, added = ui.Lines(before), ui.Lines(after)
-	for len(removed) > 0 && len(added) > 0 && removed[0] == added[0] {
-		removed, added = removed[1:], added[1:]
-	}
-	for len(removed) > 0 && len(added) > 0 && removed[len(removed)-1] == added[len(added)-1] {
-		removed, added = removed[:len(removed)-1], added[:len(added)-1]
-	}
-	return added, removed
-}
-
 // inputText returns the input of a tool without the values in shown: a field on each line, longer
 // ones below their names. most bounds the lines of each field; 0 is all.
 func inputText(input json.RawMessage, most int, shown ...string) string {
@@ -158,33 +132,6 @@ func inputText(input json.RawMessage, most int, shown ...string) string {
 		if left > 0 {
 			fmt.Fprintf(&b, "  … %s\n", ui.Plural(left, "line more", "lines more"))
 		}
-	}
-	return b.String()
-}
-
-// shownDiff is how many lines of a folded diff are shown.
-const shownDiff = 12
-
-// diffText returns the changed lines of diffs.
-func diffText(parts []api.DialoguePart, most int) string {
-	var b strings.Builder
-	for _, p := range parts {
-		if p.Type != "diff" {
-			continue
-		}
-		fmt.Fprintf(&b, "%s\n", ui.Printable(p.Path))
-		added, removed := changedLines(p.Old, p.Text)
-		var all []string
-		for _, l := range removed {
-			all = append(all, "- "+ui.Clean(l))
-		}
-		for _, l := range added {
-			all = append(all, "+ "+ui.Clean(l))
-		}
-		if most > 0 && len(all) > most {
-			all = append(all[:most], fmt.Sprintf("… %s", ui.Plural(len(all)-most, "line more", "lines more")))
-		}
-		b.WriteString(strings.Join(all, "\n") + "\n")
 	}
 	return b.String()
 }
