@@ -52,8 +52,8 @@ arrows recall earlier lines; Tab completes /commands. /retry tries again to reac
 and /model NAME changes the model.
 When the agent asks for permission, y is yes, a always, n no, and e edits the input first;
 any other text is a no, and goes to the agent. Ctrl-C interrupts the agent, and a second one
-leaves, as Ctrl-D does. Leaving ends the agent, unless you use --keep; --resume continues
-the dialogue later.
+leaves, as Ctrl-D and /exit do. Leaving ends the agent, unless you use --keep; --resume
+continues the dialogue later.
 
 With -p, or without a terminal, trl prints the answer to PROMPT and asks no questions: it
 denies every request that no --allow matches. A rule is a tool and, in parentheses, a

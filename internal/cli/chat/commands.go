@@ -11,7 +11,7 @@ import (
 )
 
 // ownCommands are the commands of trl. All others are for the agent.
-var ownCommands = []string{"/help", "/model", "/retry"}
+var ownCommands = []string{"/exit", "/help", "/model", "/quit", "/retry"}
 
 // command runs a line that begins with one of ownCommands. It reports whether the line did.
 func (t *talk) command(line string) bool {
@@ -22,8 +22,13 @@ func (t *talk) command(line string) bool {
 		t.retry()
 	case "/model":
 		t.setModel(rest)
+	case "/exit", "/quit":
+		if rest != "" || slices.Contains(t.commands, name) { // an agent may have such a command itself
+			return false
+		}
+		t.leaving = true
 	case "/help":
-		t.view.note(ui.Dim, "/retry tries again to reach the agent; /model NAME changes the model; /help prints this. All other lines go to the agent.")
+		t.view.note(ui.Dim, "/retry tries again to reach the agent; /model NAME changes the model; /exit, /quit and Ctrl-D leave; /help prints this. All other lines go to the agent.")
 		if len(t.commands) > 0 {
 			t.view.note(ui.Dim, "commands of the agent: "+strings.Join(t.commands, " "))
 		}

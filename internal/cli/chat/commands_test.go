@@ -2,9 +2,11 @@ package chat
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func TestCompletions(t *testing.T) {
@@ -12,6 +14,7 @@ func TestCompletions(t *testing.T) {
 	for line, want := range map[string][]string{
 		"/re":        {"/retry", "/review"},
 		"/c":         {"/compact"},
+		"/e":         {"/exit"},
 		"/model ":    {"/model opus", "/model sonnet"},
 		"/model s":   {"/model sonnet"},
 		"say /re":    nil,
@@ -20,6 +23,32 @@ func TestCompletions(t *testing.T) {
 	} {
 		if got := completions(line, commands, models); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// TestLeavingCommands: /exit and /quit leave, unless they are the agent's own; /help says so.
+func TestLeavingCommands(t *testing.T) {
+	for _, c := range []struct {
+		line            string
+		commands        []string // of the agent
+		leaves, message bool
+	}{
+		{"/exit", nil, true, false},
+		{" /quit ", []string{"/exit"}, true, false},
+		{"/exit", []string{"/exit"}, false, true},
+		{"/exit strategies", nil, false, true},
+		{"/help", nil, false, false},
+	} {
+		shows := shown(t, true, false, func(p *ui.Printer) {
+			k := &talk{conversation: &conversation{streams: ui.Streams{Stdout: p}}, view: newView(p), calls: make(chan call, 1), commands: c.commands}
+			k.handleLine(typedLine{text: c.line})
+			if k.leaving != c.leaves || len(k.calls) == 1 != c.message {
+				t.Errorf("%q, the agent has %q: leaves %v, %d messages", c.line, c.commands, k.leaving, len(k.calls))
+			}
+		})
+		if help := strings.Contains(shows, "/exit, /quit and Ctrl-D leave"); help != (c.line == "/help") {
+			t.Errorf("%q shows %s", c.line, shows)
 		}
 	}
 }
