@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/trl-dev/trl/internal/terminal/vt"
 	"github.com/trl-dev/trl/tests/trltest"
 )
@@ -92,6 +94,41 @@ func TestChatEditor(t *testing.T) {
 	if status := s.left(); status != 0 {
 		t.Errorf("status %d", status)
 	}
+	s.clean()
+}
+
+// TestChatSuspended: after Ctrl-Z and fg, the line is there again below what the shell wrote.
+func TestChatSuspended(t *testing.T) {
+	t.Parallel()
+	s := newPlace(t).chats(t)
+	s.prompted("> ")
+	for _, line := range []string{"half", strings.Repeat("x", 100)} { // on one row, on two
+		s.press("\x15" + line + "\x1a")
+		var status unix.WaitStatus
+		if _, err := unix.Wait4(s.cmd.Process.Pid, &status, unix.WUNTRACED, nil); err != nil || !status.Stopped() {
+			t.Fatalf("it did not stop: %v, %v", status, err)
+		}
+		shell, err := s.pty.Slave()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := shell.WriteString("$ fg " + line[:1] + "\n"); err != nil {
+			t.Fatal(err)
+		}
+		_ = shell.Close()
+		if err := s.cmd.Process.Signal(unix.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		rows := "> " + line
+		if len(line) > 78 {
+			rows = rows[:80] + "\n" + rows[80:]
+		}
+		s.see(`^\$ fg ` + line[:1] + `\n` + rows + `$`)
+	}
+	s.press("\x15say on\r")
+	s.see(`^on$`)
+	s.press("\x04")
+	s.left()
 	s.clean()
 }
 

@@ -40,6 +40,7 @@ type editor struct {
 	chunks     chan []byte
 	done       chan struct{} // closed by close
 	resized    chan os.Signal
+	stop       func() // stops trl until a shell continues it
 
 	// Only Read uses these.
 	ready []byte // translated keys for the library
@@ -61,7 +62,7 @@ type editor struct {
 func newEditor(t *ui.Terminal) (*editor, error) {
 	e := &editor{
 		tty: t, interrupts: make(chan struct{}, 1), chunks: make(chan []byte), done: make(chan struct{}),
-		resized: make(chan os.Signal, 1), pasted: map[string]string{},
+		resized: make(chan os.Signal, 1), stop: stopProcess, pasted: map[string]string{},
 	}
 	if err := t.Raw(); err != nil {
 		return nil, fmt.Errorf("terminal: %w", err)
@@ -201,7 +202,8 @@ func (e *editor) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// key is called by the library for every key that does not edit, with the current line.
+// key is called by the library for every key that does not edit, with the current line. The
+// library does not hold its lock meanwhile.
 func (e *editor) key(line string, pos int, key rune) (string, int, bool) {
 	e.mu.Lock()
 	switch {
@@ -211,8 +213,12 @@ func (e *editor) key(line string, pos int, key rune) (string, int, bool) {
 		e.lineBegun = e.lastRead
 	}
 	e.mu.Unlock()
-	if key == keyDeleteNext {
+	switch key {
+	case keyDeleteNext:
 		return line[:pos] + afterWord(line[pos:]), pos, true
+	case keySuspend:
+		e.suspend(line, pos)
+		return "", 0, false
 	}
 	if key != '\t' || e.complete == nil {
 		return "", 0, false
@@ -231,17 +237,41 @@ func (e *editor) key(line string, pos int, key rune) (string, int, bool) {
 	if len(words) == 1 {
 		common += " "
 	} else if common == line[:pos] {
-		go func() { _, _ = e.Write([]byte(strings.Join(words, "  ") + "\n")) }() // not here: the library holds its lock
+		_, _ = e.Write([]byte(strings.Join(words, "  ") + "\n"))
 	}
 	return common + line[pos:], len(common), true
 }
 
-// suspend stops trl, as Ctrl-Z does elsewhere.
-func (e *editor) suspend() {
-	_, _ = io.WriteString(e.tty.Out, pasteOff+"\r\n")
+// suspend stops trl, as Ctrl-Z does elsewhere. The shell writes below the line; later the line
+// appears again below what the shell has written.
+func (e *editor) suspend(line string, pos int) {
+	_, _ = e.term.Write(nil) // shows what was typed at once with Ctrl-Z
+	cols, _ := e.tty.Size()
+	if cols <= 0 {
+		cols = 80 // as the library assumes
+	}
+	e.mu.Lock()
+	prompt := ui.Columns([]byte(e.prompt))
+	e.mu.Unlock()
+	row, last := (prompt+utf8.RuneCountInString(line[:pos]))/cols, (prompt+utf8.RuneCountInString(line))/cols
+	_, _ = io.WriteString(e.tty.Out, pasteOff+strings.Repeat("\r\n", last-row+1))
 	e.tty.Restore()
-	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	e.stop()
 	_ = e.tty.Raw()
-	_, _ = io.WriteString(e.tty.Out, pasteOn)
+	// The library clears the rows from that of the cursor up to the first one of the line. These
+	// would be rows of the shell.
+	_, _ = io.WriteString(e.tty.Out, pasteOn+strings.Repeat("\r\n", row))
+	_, _ = e.term.Write(nil)
 	e.measure()
+}
+
+// stopProcess returns once the process has been stopped and continued. The signal alone may stop
+// it only after the call that sends it has returned.
+func stopProcess() {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, unix.SIGCONT)
+	defer signal.Stop(continued)
+	if unix.Kill(unix.Getpid(), unix.SIGSTOP) == nil {
+		<-continued
+	}
 }

@@ -24,7 +24,7 @@ const (
 	probe                    = "\x07" // the editor ignores it, but reports its line
 	clearLine                = "\x05\x15"
 	keyEscape                = 0x1b
-	keyInterrupt, keySuspend = 0x03, 0x1a
+	keyInterrupt, keySuspend = 0x03, 0x1a // key handles the second one after all earlier keys
 	// keyDeleteNext deletes the next word. The library has no such key, so key does it. It is no
 	// character of Unicode, so no keyboard sends it.
 	keyDeleteNext = '\ufdd0'
@@ -115,9 +115,6 @@ func (e *editor) next(b []byte) (n int, out []byte) {
 		default:
 		}
 		return 1, []byte(clearLine)
-	case keySuspend:
-		e.suspend()
-		return 1, nil
 	case keyEscape:
 	default:
 		return 1, b[:1]
