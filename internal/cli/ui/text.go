@@ -76,12 +76,21 @@ func Lines(s string) []string {
 	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 }
 
-// Shorten cuts s to n characters. If it cuts, the last of them is "…".
+// Shorten cuts s to n columns of a terminal. If it cuts, the last of them is "…".
 func Shorten(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
+	p := []byte(s)
+	if Columns(p) <= n {
 		return s
 	}
-	return string([]rune(s)[:n-1]) + "…"
+	end := 0
+	for used := 0; end < len(p); {
+		size, width := glyph(p[end:])
+		if used += width; used >= n {
+			break
+		}
+		end += size
+	}
+	return s[:end] + "…"
 }
 
 // Printable escapes the control characters of s, newlines included, so that s stays on one line

@@ -30,6 +30,10 @@ func TestShorten(t *testing.T) {
 		{"abc", 3, "abc"},
 		{"abcd", 3, "ab…"},
 		{"äöüß", 3, "äö…"},
+		{"日本語", 6, "日本語"},
+		{"日本語", 5, "日本…"},
+		{"日本語", 4, "日…"},
+		{"e\u0301e\u0301e\u0301", 2, "e\u0301…"},
 	} {
 		if got := Shorten(c.in, c.n); got != c.want {
 			t.Errorf("shorten(%q, %d) = %q, want %q", c.in, c.n, got, c.want)
