@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/cli/ui"
@@ -73,6 +74,37 @@ func TestEndsCell(t *testing.T) {
 		}
 		if got := endsCell(s, false).Text; got != "in 1m30s" {
 			t.Errorf("%s, for a program: %q", why, got)
+		}
+	}
+}
+
+// TestListInANarrowWindow: in a window of 80 columns, a person sees when each session will end and
+// why. Columns with less to say go, and the directory gets their room.
+func TestListInANarrowWindow(t *testing.T) {
+	left, at := 3599.0, time.Now().Add(-12*time.Minute)
+	shell := api.SessionInfo{SessionID: "s-0123456789", Name: "build", Kind: api.KindShell, State: api.SessionIdle, Shell: "/usr/bin/bash",
+		WorkingDir: "/home/someone/src/project", LastActivity: at, EndsInS: &left, EndsWhy: "idle for 1h0m0s (idle_timeout_s)"}
+	terminal := api.SessionInfo{SessionID: "s-9876543210", Name: "ed", Kind: api.KindTerminal, State: api.SessionRunning, Command: []string{"vim", "notes"},
+		WorkingDir: "/home/someone", LastActivity: at, Terminal: &api.TerminalInfo{Cols: 80, Rows: 24}}
+	for _, list := range [][]api.SessionInfo{{shell}, {shell, terminal}, {shell, {SessionID: "s-1", Kind: api.KindProgram, State: api.SessionRunning, WorkingDir: "/"}}} {
+		got := printed(t, func(p *ui.Printer) {
+			p.TTY = true
+			if err := (&app{Streams: ui.Streams{Stdout: p}}).printSessions(list); err != nil {
+				t.Error(err)
+			}
+		})
+		for line := range strings.Lines(got) {
+			if n := ui.Columns([]byte(strings.TrimSuffix(line, "\n"))); n > 80 {
+				t.Errorf("a line of %d columns: %s", n, line)
+			}
+		}
+		for _, want := range []string{"NAME", "STATE", "ENDS", "DIRECTORY", "s-0123456789", "in 59m59s, idle", "/home/so"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q is missing:\n%s", want, got)
+			}
+		}
+		if strings.Contains(got, "TERMINAL") {
+			t.Errorf("the size of the terminal took the room:\n%s", got)
 		}
 	}
 }

@@ -73,6 +73,8 @@ func (a *app) printSessions(list []api.SessionInfo) error {
 		return nil
 	}
 	t := ui.Table{Header: []string{"NAME", "ID", "STATE", "SHELL", "COMMANDS", "ACTIVE", "ENDS", "DIRECTORY"}}
+	t.Spare = []string{"TERMINAL", "SHELL", "RUNS", "COMMANDS", "KIND", "ACTIVE", "PLACE", "DIRECTORY", "ENDS", "STATE"}
+	t.Whole = []string{"ENDS"} // its last word is the reason
 	// The table for a person has other columns if all sessions are shells.
 	others := slices.ContainsFunc(list, func(s api.SessionInfo) bool { return s.Kind != api.KindShell })
 	if a.Stdout.TTY && others {

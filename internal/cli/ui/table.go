@@ -1,8 +1,8 @@
 package ui
 
 import (
+	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // A Cell is one field of a table.
@@ -21,6 +21,11 @@ func Painted(s string, st Style) Cell { return Cell{Text: s, Style: st} }
 type Table struct {
 	Header []string
 	Rows   [][]Cell
+	// Spare are the columns that a narrow window does not show, the least important first; nil is
+	// all from the last but one backwards, without the first two.
+	Spare []string
+	// Whole are the columns that are never shortened, beside ID.
+	Whole []string
 }
 
 // Add adds a row.
@@ -59,10 +64,10 @@ func (p *Printer) Table(t Table) {
 	widths := make([]int, len(t.Header))
 	for _, row := range rows {
 		for i, c := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(c.Text))
+			widths[i] = max(widths[i], Columns([]byte(c.Text)))
 		}
 	}
-	fit(widths, t.Header, p.Width())
+	widths = t.fit(widths, p.Width())
 	for _, row := range rows {
 		b.WriteString(p.row(row, widths))
 	}
@@ -79,31 +84,63 @@ func (p *Printer) row(cells []Cell, widths []int) string {
 		}
 		c.Text = Shorten(c.Text, widths[i])
 		b.WriteString(gap + p.Paint(c.Style, c.Text))
-		gap = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.Text)+2)
+		gap = strings.Repeat(" ", widths[i]-Columns([]byte(c.Text))+2)
 	}
 	return b.String() + "\n"
 }
 
-// leastColumn is the width that a column keeps when fit makes columns narrower.
+// leastColumn is the width that a column keeps when narrow shortens columns.
 const leastColumn = 8
 
-// fit reduces the widths of a table until it fits into the window. It takes from the widest
-// columns first. If that is not enough, it leaves out columns, from the last but one backwards;
-// the first two stay. It never shortens ids: part of an id is useless.
-func fit(widths []int, header []string, window int) {
-	total := func() int {
-		n := -2
-		for _, w := range widths {
-			if w > 0 {
-				n += w + 2
-			}
+// fit returns the widths with which a table fits into the window; 0 leaves a column out. Columns
+// without any value go first. Then it shortens the widest columns, and leaves out those that the
+// table can spare only if that is not enough: the others get the room.
+func (t *Table) fit(full []int, window int) []int {
+	full = slices.Clone(full)
+	for i := range full {
+		if total(full) > window && t.blank(i) {
+			full[i] = 0
 		}
-		return n
 	}
-	for total() > window {
+	spare := t.spare()
+	for {
+		widths := t.narrow(full, window)
+		if total(widths) <= window || len(spare) == 0 {
+			return widths
+		}
+		full[spare[0]], spare = 0, spare[1:]
+	}
+}
+
+// blank reports whether no row has a value in a column.
+func (t *Table) blank(column int) bool {
+	return !slices.ContainsFunc(t.Rows, func(row []Cell) bool { return OrDash(row[column].Text) != "-" })
+}
+
+// spare returns the columns that a narrow window does not show, in the order in which they go.
+func (t *Table) spare() (columns []int) {
+	if t.Spare == nil {
+		for i := len(t.Header) - 2; i > 1; i-- {
+			columns = append(columns, i)
+		}
+	}
+	for _, name := range t.Spare {
+		if i := slices.Index(t.Header, name); i >= 0 {
+			columns = append(columns, i)
+		}
+	}
+	return columns
+}
+
+// narrow reduces widths until they fit into the window, or cannot be less. It takes from the widest
+// columns first. It never shortens ids: part of an id is useless.
+func (t *Table) narrow(full []int, window int) []int {
+	widths := slices.Clone(full)
+	for total(widths) > window {
 		widest := -1
 		for i, w := range widths {
-			if header[i] != "ID" && w > leastColumn && (widest < 0 || w >= widths[widest]) {
+			whole := t.Header[i] == "ID" || slices.Contains(t.Whole, t.Header[i])
+			if !whole && w > leastColumn && (widest < 0 || w >= widths[widest]) {
 				widest = i
 			}
 		}
@@ -112,9 +149,18 @@ func fit(widths []int, header []string, window int) {
 		}
 		widths[widest]--
 	}
-	for i := len(widths) - 2; i > 1 && total() > window; i-- {
-		widths[i] = 0
+	return widths
+}
+
+// total is the width of a row.
+func total(widths []int) int {
+	n := -2
+	for _, w := range widths {
+		if w > 0 {
+			n += w + 2
+		}
 	}
+	return n
 }
 
 // Facts prints names and values one below the other.
