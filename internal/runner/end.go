@@ -257,7 +257,7 @@ func (r *Runner) terminatedErrorLocked() error {
 	if cause == "" {
 		cause = "it is being destroyed"
 	}
-	return api.Errorf(api.CodeSessionTerminated, "session %q: has ended: %s", r.cfg.SessionID, cause)
+	return api.Errorf(api.CodeSessionTerminated, "session %q: has ended: %s", r.labelLocked(), cause)
 }
 
 func (r *Runner) enforcement() string {

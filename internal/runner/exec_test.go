@@ -77,20 +77,20 @@ func (d *daemon) cancel(p api.ExecCancelParams) (api.ExecInfo, error) {
 func running(out string) bool { return strings.Contains(out, "up\n") }
 
 func TestBusyAndQueue(t *testing.T) {
-	d := start(t, api.SessionCreateParams{Shell: "sh"})
+	d := start(t, api.SessionCreateParams{Shell: "sh", Name: "build"})
 	first := d.begin(api.ExecParams{Command: "echo up; read x </dev/zero 2>/dev/null; sleep 100"})
 	d.read(first.ExecID, running)
 	if st := d.details(); st.State != api.SessionRunning || st.ExecID != first.ExecID {
 		t.Errorf("%+v", st)
 	}
-	if _, err := d.try(api.ExecParams{Command: "true"}); !errors.Is(err, api.ErrSessionBusy) || !strings.Contains(err.Error(), first.ExecID) {
+	if _, err := d.try(api.ExecParams{Command: "true"}); !errors.Is(err, api.ErrSessionBusy) || !strings.Contains(err.Error(), `session "build": runs `+first.ExecID) {
 		t.Errorf("a second command: %v", err)
 	}
 	var queued []api.ExecInfo
 	for i := range limits.MaxQueued {
 		queued = append(queued, d.begin(api.ExecParams{Command: fmt.Sprintf("A=${A}%d", i), Wait: true}))
 	}
-	if _, err := d.try(api.ExecParams{Command: "true", Wait: true}); !errors.Is(err, api.ErrSessionBusy) {
+	if _, err := d.try(api.ExecParams{Command: "true", Wait: true}); !errors.Is(err, api.ErrSessionBusy) || !strings.Contains(err.Error(), `session "build": `) {
 		t.Errorf("one too many in the queue: %v", err)
 	}
 	// Cancelling a queued command removes it without running it.

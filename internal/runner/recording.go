@@ -56,10 +56,10 @@ func (rec *recording) discard() {
 // recording of an ended session, and wants nothing else.
 func (r *Runner) readRecording(_ context.Context, q *link.Request[*link.RecordingParams, *link.RecordingResult]) error {
 	r.mu.Lock()
-	rec, p := r.recording, q.Params
+	rec, p, label := r.recording, q.Params, r.labelLocked()
 	r.mu.Unlock()
 	if rec == nil {
-		return api.Errorf(api.CodeInvalidParams, "session %q: is not recorded; create it with record: true", r.cfg.SessionID)
+		return api.Errorf(api.CodeInvalidParams, "session %q: is not recorded; create it with record: true", label)
 	}
 	stat, err := rec.file.Stat()
 	if err != nil {

@@ -58,7 +58,7 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	case r.shell == nil && p.Argv == nil:
 		return nil, api.Errorf(api.CodeInvalidParams, "session %q: has no shell for the text of a command; give the program and its arguments as argv", r.labelLocked())
 	case r.maxCommandsLocked() > 0 && r.commands >= r.maxCommandsLocked():
-		return nil, api.Errorf(api.CodeSessionLimitExceeded, "session %q: has run %d commands, which is the limit (max_commands, or limits.commands); create another session", r.cfg.SessionID, r.commands)
+		return nil, api.Errorf(api.CodeSessionLimitExceeded, "session %q: has run %d commands, which is the limit (max_commands, or limits.commands); create another session", r.labelLocked(), r.commands)
 	case lim.MaxStdinBytes > 0 && int64(len(stdin)) > lim.MaxStdinBytes:
 		return nil, api.Errorf(api.CodeRequestTooLarge, "params.stdin: %d bytes, at most %d (max_stdin_bytes)", len(stdin), lim.MaxStdinBytes)
 	case p.Argv != nil:
@@ -66,9 +66,9 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 			return nil, err
 		}
 	case r.current != nil && !p.Wait:
-		return nil, api.Errorf(api.CodeSessionBusy, "session %q: runs %s", r.cfg.SessionID, r.current.ID)
+		return nil, api.Errorf(api.CodeSessionBusy, "session %q: runs %s", r.labelLocked(), r.current.ID)
 	case r.current != nil && len(r.queue) >= lim.MaxQueued:
-		return nil, api.Errorf(api.CodeSessionBusy, "session %q: %d commands are waiting, which is the limit (max_queued); try again later", r.cfg.SessionID, len(r.queue))
+		return nil, api.Errorf(api.CodeSessionBusy, "session %q: %d commands are waiting, which is the limit (max_queued); try again later", r.labelLocked(), len(r.queue))
 	}
 	timeout := r.sessionTimeoutLocked()
 	if p.TimeoutS != nil {
@@ -413,13 +413,13 @@ func (r *Runner) cancel(ctx context.Context, p *api.ExecCancelParams) (*api.Exec
 	} else {
 		r.mu.Lock()
 		e = r.current
-		beside := len(r.parallel)
+		label, beside := r.labelLocked(), len(r.parallel)
 		r.mu.Unlock()
 		switch {
 		case e == nil && beside > 0:
-			return nil, api.Errorf(api.CodeExecNotFound, "session %q: its shell runs no command, but %d run beside it; name one", r.cfg.SessionID, beside)
+			return nil, api.Errorf(api.CodeExecNotFound, "session %q: its shell runs no command, but %d run beside it; name one", label, beside)
 		case e == nil:
-			return nil, api.Errorf(api.CodeExecNotFound, "session %q: runs no command", r.cfg.SessionID)
+			return nil, api.Errorf(api.CodeExecNotFound, "session %q: runs no command", label)
 		}
 	}
 	r.abandon(e, sig)
