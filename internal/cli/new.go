@@ -124,10 +124,12 @@ A single argument that is more than a word is shell text. Without a NAME, write 
 func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags) error {
 	name, given := f.given(cmd.Flags())
 	switch {
+	case f.attach && f.program: // before --terminal, which -A implies and the user did not write
+		return ui.UsageErrorf(cmd, "--attach and --program cannot be combined")
+	case f.attach && f.detach:
+		return ui.UsageErrorf(cmd, "--attach and --detach cannot be combined")
 	case f.terminal && f.program:
 		return ui.UsageErrorf(cmd, "--terminal and --program cannot be combined")
-	case f.attach && (f.program || f.detach):
-		return ui.UsageErrorf(cmd, "--attach does not go with --program and --detach")
 	case given && !f.terminal:
 		return ui.UsageErrorf(cmd, "%s needs a terminal: see --terminal", name)
 	}
