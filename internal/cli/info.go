@@ -86,7 +86,7 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 		add("unreachable", reachText(s.SessionInfo))
 	}
 	if s.EndsInS != nil {
-		add("ends", "in "+ui.Span(time.Duration(*s.EndsInS)*time.Second)+": "+s.EndsWhy)
+		add("ends", endsText(s.SessionInfo))
 	}
 	if s.ExitCode != nil {
 		add("exit code", strconv.Itoa(*s.ExitCode))
@@ -127,6 +127,19 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	}
 	add("environment", strings.Join(s.EnvKeys, " "))
 	return facts
+}
+
+// endsText says when a session will end on its own, and why. The reason of the daemon is that of a
+// session that has ended; one that still has to become idle for so long needs other words.
+func endsText(s api.SessionInfo) string {
+	text := "in " + ui.Span(time.Duration(*s.EndsInS)*time.Second)
+	switch {
+	case !strings.Contains(s.EndsWhy, "idle_timeout_s"):
+		return text + ui.Prefixed(": ", s.EndsWhy)
+	case s.Kind == api.KindShell:
+		return text + ", if nothing runs until then (idle_timeout_s)"
+	}
+	return text + ", if it stays idle until then (idle_timeout_s)"
 }
 
 // placeText describes the place of a session that is not on the daemon's machine.

@@ -78,6 +78,23 @@ func TestEndsCell(t *testing.T) {
 	}
 }
 
+func TestEndsText(t *testing.T) {
+	left := 3600.0
+	for _, c := range []struct {
+		kind      api.SessionKind
+		why, want string
+	}{
+		{api.KindShell, "idle for 1h0m0s (idle_timeout_s)", "in 1h00m, if nothing runs until then (idle_timeout_s)"},
+		{api.KindTerminal, "idle for 1h0m0s (idle_timeout_s)", "in 1h00m, if it stays idle until then (idle_timeout_s)"},
+		{api.KindShell, "lived for 2h0m0s (lifetime_s)", "in 1h00m: lived for 2h0m0s (lifetime_s)"},
+		{api.KindShell, "", "in 1h00m"},
+	} {
+		if got := endsText(api.SessionInfo{Kind: c.kind, EndsInS: &left, EndsWhy: c.why}); got != c.want {
+			t.Errorf("%s, %s: %q, want %q", c.kind, c.why, got, c.want)
+		}
+	}
+}
+
 // TestListInANarrowWindow: in a window of 80 columns, a person sees when each session will end and
 // why. Columns with less to say go, and the directory gets their room.
 func TestListInANarrowWindow(t *testing.T) {
