@@ -158,7 +158,7 @@ func noTerminal(what, session string) error {
 	if session == "" {
 		session = "SESSION"
 	}
-	return ui.WithHint(fmt.Errorf("%s: stdin and stdout must be a terminal", what),
+	return ui.WithHint(fmt.Errorf("%s needs a terminal as stdin and stdout", what),
 		"`trl screen %s` prints what it shows, `trl send %[1]s` types", session)
 }
 

@@ -26,7 +26,7 @@ has ended. A session that had already ended is not an error.`,
   trl kill --all`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if slices.Contains(args, "") {
-				return ui.UsageErrorf(cmd, "trl kill: the name of a session must not be empty")
+				return ui.UsageErrorf(cmd, "the name of a session must not be empty")
 			}
 			if all == (len(args) > 0) {
 				return ui.UsageErrorf(cmd, "trl kill takes the sessions to end, or --all")

@@ -16,6 +16,7 @@ import (
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/attach"
 	"github.com/trl-dev/trl/internal/cli/ui"
+	"github.com/trl-dev/trl/internal/cli/words"
 )
 
 // newFlags are the flags of `trl new`.
@@ -69,7 +70,9 @@ A single argument that is more than a word is shell text. Without a NAME, write 
 				return ui.UsageErrorf(cmd, "the name of a session must not be empty")
 			}
 			if dash := cmd.ArgsLenAtDash(); !f.terminal && !f.program && (len(args) > 1 || dash >= 0 && dash < len(args)) {
-				return ui.UsageErrorf(cmd, "%s takes at most one name", cmd.CommandPath())
+				err := ui.UsageErrorf(cmd, "%s takes at most one name", cmd.CommandPath())
+				err.Hint = "a program needs -t or --program; for a command in a session: " + startText(args, dash)
+				return err
 			}
 			return nil
 		},
@@ -95,7 +98,7 @@ A single argument that is more than a word is shell text. Without a NAME, write 
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&p.Shell, "shell", "", "`SHELL` by name or path (default: the daemon's; in a terminal yours); none for no shell")
+	flags.StringVar(&p.Shell, "shell", "", "`SHELL` by name or path (default: default_shell, or bash; in a terminal yours); none for no shell")
 	flags.Var((*ui.DirFlag)(&p.WorkingDir), "cwd", "`DIR` in which it starts (default: yours)")
 	flags.VarP(&f.env, "env", "e", "set a variable; KEY alone passes yours on")
 	flags.Var(&f.timeout, "timeout", "end each of its commands after this time (30, 1.5s, 2m; 0 is never)")
@@ -160,7 +163,10 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	} else if f.program {
 		p.Kind = api.KindProgram
 	}
-	if err = errors.Join(err, checkWords(p.Command)); err != nil {
+	if err != nil {
+		return nameHint(p, err)
+	}
+	if err = checkWords(p.Command); err != nil {
 		return err
 	}
 	for k, v := range f.env {
@@ -186,7 +192,7 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 		}
 		info, err := a.createSession(ctx, c, p)
 		if err != nil {
-			return err
+			return nameHint(p, createHint(ctx, c, p, err))
 		}
 		switch {
 		case f.asJSON:
@@ -197,6 +203,43 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 		a.Stdout.Line(info.SessionID)
 		return nil
 	})
+}
+
+// startText is the command line that runs the arguments of `trl new` as a command in a session.
+func startText(args []string, dash int) string {
+	text := "trl start"
+	if dash != 0 {
+		text, args = text+" -s "+args[0], args[1:]
+	}
+	for _, word := range args {
+		if !words.Plain(word) {
+			return "`" + text + " COMMAND`"
+		}
+	}
+	return "`" + text + " " + strings.Join(args, " ") + "`"
+}
+
+// createHint adds a hint to the error of a terminal whose name another terminal has.
+func createHint(ctx context.Context, c *client.Client, p api.SessionCreateParams, err error) error {
+	if !errors.Is(err, api.ErrConflict) || p.Name == "" || p.Kind != api.KindTerminal {
+		return err
+	}
+	there, infoErr := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: p.Name})
+	if infoErr != nil || there.Kind != api.KindTerminal {
+		return err
+	}
+	return ui.WithHint(err, "`trl attach %s` attaches to it; `trl new -A %[1]s` starts it only if there is none", p.Name)
+}
+
+// nameHint adds a hint to the error of a name that a terminal or program cannot have: the user may
+// have meant it as the program.
+func nameHint(p api.SessionCreateParams, err error) error {
+	var e *api.Error
+	if p.Kind == "" || len(p.Command) > 0 || !errors.As(err, &e) || e.Details["field"] != "name" {
+		return err
+	}
+	flag := map[api.SessionKind]string{api.KindTerminal: "-t", api.KindProgram: "--program"}[p.Kind]
+	return ui.WithHint(err, "for a program without a name: `%s`", ui.Printable(words.CommandLine([]string{"trl", "new", flag, "--", p.Name}, "")))
 }
 
 // onlyForNew returns the flags, and the program, that were given for a new terminal and do not

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
@@ -90,6 +91,8 @@ func (r *run) passTerminal(ctx context.Context, c *client.Client, info api.Sessi
 				stop(&untyped{err})
 			}
 		}()
+	} else if r.app.Stderr.TTY && hasInput(r.app.Stdin) { // a program that waits for it never ends
+		r.app.Stderr.Line(r.app.Stderr.Paint(ui.Dim, "hint: the program does not get your stdin: `trl run -t -i` types it"))
 	}
 	for {
 		ev, err := s.Recv()
@@ -109,6 +112,13 @@ func (r *run) passTerminal(ctx context.Context, c *client.Client, info api.Sessi
 			return ui.ExitWith(ev.ExitCode)
 		}
 	}
+}
+
+// hasInput reports whether f is a file or a pipe, which has input for a program. A terminal has none
+// yet, and /dev/null never has.
+func hasInput(f *os.File) bool {
+	fi, err := f.Stat()
+	return err == nil && fi.Mode()&os.ModeCharDevice == 0
 }
 
 // untyped is why the rest of stdin cannot be typed.

@@ -98,7 +98,7 @@ func Args(min, max int, what string) cobra.PositionalArgs {
 func NameArgs(min, max int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if slices.Contains(args, "") {
-			return UsageErrorf(cmd, "%s: a name must not be empty", cmd.CommandPath())
+			return UsageErrorf(cmd, "a name must not be empty")
 		}
 		return Args(min, max, what)(cmd, args)
 	}
@@ -108,7 +108,7 @@ func NameArgs(min, max int, what string) cobra.PositionalArgs {
 func NameThenTextArgs(min, max int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && args[0] == "" {
-			return UsageErrorf(cmd, "%s: a name must not be empty", cmd.CommandPath())
+			return UsageErrorf(cmd, "a name must not be empty")
 		}
 		return Args(min, max, what)(cmd, args)
 	}
@@ -164,6 +164,15 @@ func StatusOf(err error) int {
 	return ExitFailure
 }
 
+// shellHint returns the hint for what only a terminal or a program can do, asked of a shell.
+func shellHint(e *api.Error) string {
+	name, why := "", ""
+	if _, err := fmt.Sscanf(e.Message, "session %q: is a shell; %s is for terminals", &name, &why); err != nil {
+		return ""
+	}
+	return "`trl run -s " + name + " COMMAND` runs a command in it; `trl new -t NAME` starts a terminal"
+}
+
 // HintFor returns the hint for an error: what the user can do about it; "" for none.
 func HintFor(err error) string {
 	var f *Failure
@@ -175,6 +184,8 @@ func HintFor(err error) string {
 		return ""
 	}
 	switch e.Code {
+	case api.CodeInvalidParams:
+		return shellHint(e)
 	case api.CodeSessionNotFound:
 		return "`trl ls` lists the sessions"
 	case api.CodeSessionTerminated:

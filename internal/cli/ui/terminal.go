@@ -110,7 +110,7 @@ func CheckWindow(what, instead string) error {
 		if name == "" {
 			name = "not set"
 		}
-		return WithHint(fmt.Errorf("%s: your terminal can only show lines (TERM is %s)", what, name), "%s", instead)
+		return WithHint(fmt.Errorf("%s needs another terminal: yours can only show lines (TERM is %s)", what, name), "%s", instead)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func NewKeys(name string) (*Keys, error) {
 	}
 	// Enter and escape are needed for other things.
 	if !ok || len(key) != 1 || !strings.Contains(`abcdefghijklnopqrstuvwxyz@\]^_`, key) {
-		return nil, fmt.Errorf(`%q: must be ctrl- and a letter other than m or one of @ \ ] ^ _, or none`, name)
+		return nil, fmt.Errorf(`%q: must be like ctrl-b or ctrl-], but not ctrl-m or ctrl-[, or none`, name)
 	}
 	return &Keys{char: key[0] & 0x1f, code: int(key[0])}, nil
 }
