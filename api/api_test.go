@@ -112,7 +112,9 @@ func TestErrors(t *testing.T) {
 func TestParams(t *testing.T) {
 	for _, tc := range []struct{ method, params, want string }{
 		{"session.create", `{"shell":5}`, "params.shell: must be a string, not number"},
-		{"session.create", `{"env":{"A":1}}`, "params.env"},
+		{"session.create", `{"env":{"A":1}}`, "params.env.A: must be a string, not number"},
+		{"session.create", `{"env":{"A":"x","B": true}}`, "params.env.B: must be a string, not bool"},
+		{"session.create", `{"env":{"A":null,"B":{"C":[]}}}`, "params.env.B: must be a string, not object"},
 		{"session.create", `{"env":[]}`, "params.env: must be an object, not array"},
 		{"session.create", `{"timeout_s":"5"}`, "params.timeout_s: must be a number, not string"},
 		{"session.create", `{"tags":"x"}`, "params.tags: must be a list, not string"},

@@ -17,7 +17,8 @@ import (
 // checkNames rejects mistakes that encoding/json accepts: a name in the wrong letter case
 // (it reads Command as command), a name that appears twice (the last one would win), and
 // half of a surrogate pair in a string, which would silently become U+FFFD. With strict it
-// also rejects unknown names. The text is valid JSON.
+// also rejects unknown names. It names the member of a map that is not a string, for which
+// encoding/json names the map alone. The text is valid JSON.
 func checkNames(text []byte, t reflect.Type, strict bool) error {
 	w := walk{text: text, strict: strict}
 	w.value(shapeOf(t))
@@ -46,6 +47,7 @@ func CheckJSON(text []byte) error {
 type shape struct {
 	fields map[string]*shape // of a struct; nil for anything else
 	elem   *shape            // of a list, or of every member of a map; nil if any value is allowed
+	words  bool              // a map from strings to strings, such as env
 }
 
 var shapes sync.Map // reflect.Type → *shape
@@ -77,6 +79,7 @@ func shapeOf(t reflect.Type) *shape {
 		}
 	case reflect.Slice, reflect.Array, reflect.Map:
 		s.elem = shapeOf(t.Elem())
+		s.words = t.Kind() == reflect.Map && t.Elem().Kind() == reflect.String
 	default:
 		return nil
 	}
@@ -144,10 +147,30 @@ func (w *walk) object(s *shape) {
 		}
 		w.space()
 		w.at++ // the colon
+		if kind := kindOf(w.space()); s != nil && s.words && kind != "string" && kind != "null" {
+			w.fault("must be a string, not "+kind, "")
+		}
 		w.value(w.member(s, name))
 		w.path = w.path[:len(w.path)-1]
 	}
 	w.at++
+}
+
+// kindOf returns what encoding/json calls a value that begins with that byte.
+func kindOf(first byte) string {
+	switch first {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "bool"
+	case 'n':
+		return "null"
+	}
+	return "number"
 }
 
 // member returns the shape of a member, and records a fault if its name is wrong.
