@@ -192,8 +192,15 @@ func (w *walk) member(s *shape, name []byte) *shape {
 	return nil
 }
 
+// mistaken are names that no spelling explains, and the fields that callers mean by them. The Python
+// client, which checks its options itself, has the same list.
+var mistaken = map[string]string{"cwd": "working_dir", "directory": "working_dir", "input": "stdin", "environment": "env"}
+
 // meantName returns the field that the caller probably meant by name, or "".
 func meantName(name string, fields map[string]*shape) string {
+	if _, there := fields[mistaken[name]]; there {
+		return mistaken[name]
+	}
 	if len(name) > maxName {
 		return ""
 	}
