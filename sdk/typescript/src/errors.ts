@@ -1,3 +1,4 @@
+import { camelName, camelPath } from "./names.js";
 import type { ExecResult } from "./results.js";
 import type { ErrorBody, ErrorCode } from "./types.js";
 
@@ -31,7 +32,8 @@ export class TrlError extends Error {
   /** Makes an error of the error object of the daemon. */
   static from(body: Partial<ErrorBody> | undefined): TrlError {
     const code = body?.code ?? "INTERNAL_ERROR";
-    return new ((errorClasses as Partial<Record<string, typeof TrlError>>)[code] ?? TrlError)(code, body?.message ?? "the daemon gave no reason", body?.details ?? {});
+    const message = code === "INVALID_PARAMS" ? inCamel(body!) : body?.message;
+    return new ((errorClasses as Partial<Record<string, typeof TrlError>>)[code] ?? TrlError)(code, message ?? "the daemon gave no reason", body?.details ?? {});
   }
 }
 
@@ -163,6 +165,15 @@ export class CommandFailedError extends Error {
     super(`command ${how}${last ? `: ${last}` : ""}`);
     this.result = result;
   }
+}
+
+/** The message about a parameter, with the names that the caller of this SDK uses: its own, and the similar one. */
+function inCamel({ message, details: { field, suggestion } = {} }: Partial<ErrorBody>): string | undefined {
+  if (typeof field === "string" && message?.startsWith(`params.${field}: `)) {
+    message = `params.${camelPath(field)}${message.slice("params.".length + field.length)}`;
+  }
+  if (typeof suggestion !== "string") return message;
+  return message?.replace(`did you mean "${suggestion}"?`, () => `did you mean "${camelName(suggestion)}"?`);
 }
 
 /** The message of any thrown value. */

@@ -26,13 +26,20 @@ export function fromWire<T>(value: T): Camel<T> {
 const camelNames = new Map<string, string>();
 
 /** Every push has the same few names, so they are cached. The cache is bounded, so that a malicious server cannot fill the memory. */
-function camelName(name: string): string {
+export function camelName(name: string): string {
   let camel = camelNames.get(name);
   if (camel === undefined) {
     camel = name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
     if (camelNames.size < 1000) camelNames.set(name, camel);
   }
   return camel;
+}
+
+/** The name of a nested field, such as policy.rules.0.tool. What follows a map is data. */
+export function camelPath(path: string): string {
+  const names = path.split(".");
+  const map = names.findIndex((name) => verbatim.has(name));
+  return names.map((name, i) => (map < 0 || i <= map ? camelName(name) : name)).join(".");
 }
 
 function snakeName(name: string): string {

@@ -58,6 +58,21 @@ test("a command of another type is refused by its name", async (t) => {
   await assert.rejects(s.run("cat", { stdin: 5 as never }), stdin);
 });
 
+test("a wrong option is told in the words of the SDK", async (t) => {
+  const trl = await (await Daemon.start(t)).connect(t);
+  const s = await trl.session();
+  const refused = async (done: Promise<unknown>, message: string) => assert.rejects(done, { name: "InvalidParamsError", code: "INVALID_PARAMS", message });
+  await refused(trl.run("true", { timeout: 3 } as object), 'params.timeout: unknown field; did you mean "timeoutS"?');
+  await refused(s.run("true", { timeOut: 3 } as object), 'params.timeOut: unknown field; did you mean "timeoutS"?');
+  await refused(s.run("true", { cwd: "/tmp" } as object), 'params.cwd: unknown field; did you mean "workingDir"?');
+  await refused(trl.session({ workingDIr: "/tmp" } as object), 'params.workingDIr: unknown field; did you mean "workingDir"?');
+  await refused(trl.session({ isolation: { readOly: ["/"] } } as object), 'params.isolation.readOly: unknown field; did you mean "readOnly"?');
+  await refused(s.run("true", { timeoutS: "3" as never }), "params.timeoutS: must be a number, not string");
+  await refused(s.run("true", { env: { some_key: 3 as never } }), "params.env.some_key: must be a string, not number");
+  const { details } = (await s.run("true", { timeOut: 3 } as object).catch((error: unknown) => error)) as TrlError;
+  assert.deepEqual(details, { field: "time_out", suggestion: "timeout_s" }, "details are named as on the wire");
+});
+
 test("a session gets another name and other tags", async (t) => {
   const trl = await (await Daemon.start(t)).connect(t);
   const s = await trl.session({ name: "old", tags: ["a"] });
