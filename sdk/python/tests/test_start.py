@@ -39,9 +39,12 @@ def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Daemon) -> I
 
 
 def test_a_daemon_is_started(nobody: Path) -> None:
-    with pytest.raises(trl.ConnectionLost):
-        trl.connect(start=False)
-    with pytest.raises(trl.ConnectionLost):
+    for socket in (None, nobody / "s"):
+        with pytest.raises(trl.ConnectionLost) as e:
+            trl.connect(socket, start=False)
+        assert e.value.message == f"no daemon runs at {nobody / 's'}, and start=False forbids starting one"
+        assert e.value.code == "RUNTIME_UNAVAILABLE"
+    with pytest.raises(trl.ConnectionLost, match="no such file"):
         trl.connect(str(nobody / "s"))  # an address that was given names a daemon that is there
     with trl.connect() as t, t.session() as s:
         assert s.run("echo hello").stdout == "hello\n"
@@ -51,7 +54,7 @@ def test_a_daemon_is_started(nobody: Path) -> None:
 
 def test_a_daemon_is_started_with_asyncio(nobody: Path) -> None:
     async def work() -> None:
-        with pytest.raises(trl.ConnectionLost):
+        with pytest.raises(trl.ConnectionLost, match="start=False forbids"):
             await trl.aio.connect(start=False)
         assert (await trl.aio.run("echo hello; exit 3")).exit_code == 3
 

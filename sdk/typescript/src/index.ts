@@ -41,7 +41,7 @@ export async function connect(options: SocketOptions | HTTPOptions | StdioOption
     return connectOver(new HTTPTransport({ ...options, token: options.token ?? process.env["TRL_AUTH_TOKEN"] }), options);
   }
   if ("stdio" in options) return connectOver(new StdioTransport(options.stdio), options);
-  const { socket, start = socket === undefined } = options;
+  const { socket, start = socket === undefined ? true : undefined } = options;
   return connectOver(new SocketTransport(socket ?? defaultSocket(), start), options);
 }
 

@@ -18,7 +18,7 @@ export class SocketTransport implements Transport {
   readonly ties = true;
   onLost: (() => void) | undefined;
   #path: string;
-  #start: boolean;
+  #start: boolean | undefined;
   #starting: Promise<string> | undefined;
   #shared: LineConnection | undefined;
   #dialing: Promise<LineConnection> | undefined; // of #shared
@@ -26,8 +26,8 @@ export class SocketTransport implements Transport {
   #own = new Set<LineConnection>();
   #closed = false;
 
-  /** With `start`, it starts a daemon if none listens; but after `trl stop` only for a new request. */
-  constructor(path: string, start = false) {
+  /** With `start`, it starts a daemon if none listens; but after `trl stop` only for a new request. Only the error differs between false and undefined. */
+  constructor(path: string, start?: boolean) {
     this.#path = path;
     this.#start = start;
   }
@@ -93,8 +93,10 @@ export class SocketTransport implements Transport {
     try {
       return await this.#connect(signal);
     } catch (error) {
-      if (!this.#start || this.#closed || !isAbsent(error)) throw error;
-      if (again && wasStopped()) throw new ConnectionLostError(`daemon at ${this.#path}: was stopped`, false, error as Error, { reason: stopped });
+      if (this.#closed || !isAbsent(error)) throw error;
+      if (this.#start === false) throw new ConnectionLostError(`no daemon runs at ${this.#path}, and start: false forbids starting one`, false, error.cause);
+      if (!this.#start) throw error;
+      if (again && wasStopped()) throw new ConnectionLostError(`daemon at ${this.#path}: was stopped`, false, error, { reason: stopped });
     }
     this.#starting ??= startDaemon(this.#path).finally(() => (this.#starting = undefined));
     this.#path = await this.#starting;
@@ -132,7 +134,7 @@ export class SocketTransport implements Transport {
 }
 
 /** Whether no daemon listens on the socket. */
-function isAbsent(error: unknown): boolean {
+function isAbsent(error: unknown): error is ConnectionLostError {
   const cause = error instanceof ConnectionLostError ? (error.cause as { code?: string } | undefined) : undefined;
   return cause?.code === "ENOENT" || cause?.code === "ECONNREFUSED";
 }

@@ -9,7 +9,6 @@ import { promisify } from "node:util";
 import {
   CommandFailedError,
   connect,
-  ConnectionLostError,
   InvalidParamsError,
   run,
   SessionNotFoundError,
@@ -47,8 +46,11 @@ function nobody(t: TestContext): string {
 
 test("a daemon is started when none runs", async (t) => {
   const root = nobody(t);
-  await assert.rejects(connect({ start: false }), ConnectionLostError);
-  await assert.rejects(connect({ socket: join(root, "s") }), ConnectionLostError);
+  const socket = join(root, "s");
+  const forbidden = { name: "ConnectionLostError", code: "RUNTIME_UNAVAILABLE", sent: false, message: `no daemon runs at ${socket}, and start: false forbids starting one` };
+  await assert.rejects(connect({ start: false }), forbidden);
+  await assert.rejects(connect({ socket, start: false }), forbidden);
+  await assert.rejects(connect({ socket }), { name: "ConnectionLostError", message: /ENOENT/ });
   const [a, b] = await Promise.all([connect(), connect()]);
   assert.equal((await a.run("echo hello")).stdout, "hello\n");
   const { pid } = await b.call("system.info");

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from ._http import HttpWire
 from ._place import default_socket
+from ._start import absent
 from ._wire import LineWire, Wire
 from .errors import ConnectionLost
 
@@ -33,6 +34,8 @@ class UnixTarget:
     path: str
     start: bool = False
     """Whether to start a daemon if none listens. path is then the socket of the new daemon."""
+    forbidden: bool = False
+    """Whether the caller forbade to start one; a path that was given starts none either."""
 
     def wire(self) -> Wire:
         """Begin a conversation."""
@@ -40,6 +43,8 @@ class UnixTarget:
 
     def unreachable(self, cause: OSError) -> ConnectionLost:
         """Explain why there is no connection."""
+        if self.forbidden and absent(cause):
+            return ConnectionLost(f"no daemon runs at {self.path}, and start=False forbids starting one")
         return ConnectionLost(f"daemon at {self.path}: {reason(cause)}")
 
 
@@ -96,7 +101,9 @@ def find_target(
         return StdioTarget(tuple(stdio))
     if url is not None:
         return http_target(url, token, tls)
-    return UnixTarget(default_socket(), start) if socket is None else UnixTarget(os.fspath(socket))
+    if socket is None:
+        return UnixTarget(default_socket(), start, not start)
+    return UnixTarget(os.fspath(socket), forbidden=not start)
 
 
 def http_target(url: str, token: str | None, tls: ssl.SSLContext | None) -> HttpTarget:
