@@ -6,8 +6,10 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,11 +26,13 @@ const DefaultReconnectFor = 30 * time.Second
 //
 // A Client reconnects to a daemon that is restarted. Streams continue where they stopped (see
 // Stream). A call whose connection breaks is sent again if that cannot do anything twice: if the
-// request was never sent, if it only reads, or if it is exec.input or session.input with a
-// write_id. ExecRun, ExecStart and ExecStream give each command a run_id, so that a repeated
-// request finds the command instead of running it again. Ephemeral sessions of a Client survive if
-// it reconnects. Any other call returns RUNTIME_UNAVAILABLE, with a message that it is not known
-// whether the call took effect.
+// request was never sent, if it only reads, if it is exec.input or session.input with a write_id,
+// if it destroys a session by its id, or if it creates an ephemeral session that has no name and does
+// not linger: the session of the first request ends without its connection. ExecRun, ExecStart and ExecStream give each command a run_id, so that
+// a repeated request finds the command instead of running it again. A session is created with the
+// next daemon if the old one answered that it is ending, because it has then created none. Ephemeral
+// sessions of a Client survive if it reconnects. Any other call returns RUNTIME_UNAVAILABLE, with a
+// message that it is not known whether the call took effect.
 //
 // A context bounds only how long a call waits for its answer. The protocol cannot take a request
 // back: a command whose ExecRun was given up goes on until it ends, ExecCancel cancels it, or the
@@ -170,12 +174,12 @@ func (c *Client) call(ctx context.Context, method string, params any) (json.RawM
 		if err == nil {
 			return data, nil
 		}
-		if !retry(err, harmless(method, params)) || isCommand(method) && api.SessionsEnded(err) {
+		if !retry(err, harmless(method, params) || notCreated(err, method)) || isOver(err, method) {
 			return nil, uncertain(err, method)
 		}
-		// A daemon that was stopped has ended its sessions, so there is nothing left to own. Only the
-		// next request of the user may start another daemon.
-		if method == "session.own" && c.Stopped != nil && isAbsent(err) && c.Stopped() {
+		// A daemon that was stopped has ended its sessions, so there is nothing left to own or to
+		// destroy. Only the next request of the user may start another daemon.
+		if (method == "session.own" || method == "session.destroy") && c.Stopped != nil && isAbsent(err) && c.Stopped() {
 			return nil, unwrapLost(err)
 		}
 		o.served(time.Since(began), err)
@@ -185,8 +189,22 @@ func (c *Client) call(ctx context.Context, method string, params any) (json.RawM
 	}
 }
 
-// isCommand reports whether a method runs a command in a session.
-func isCommand(method string) bool { return method == "exec.run" || method == "exec.start" }
+// isOver reports whether a call must not look for the next daemon, because the user stopped this
+// one: its sessions have ended, and no session is created behind the user's back.
+func isOver(err error, method string) bool {
+	switch method {
+	case "exec.run", "exec.start", "session.create", "session.destroy":
+		return api.SessionsEnded(err)
+	}
+	return false
+}
+
+// notCreated reports whether a daemon that is ending refused or cancelled the creation of a session.
+// A creation that fails leaves nothing, so another daemon may try.
+func notCreated(err error, method string) bool {
+	_, unanswered := asLost(err)
+	return method == "session.create" && !unanswered && errors.Is(err, api.ErrDaemonEnding)
+}
 
 // harmless reports whether a request may be sent twice.
 func harmless(method string, params any) bool {
@@ -202,11 +220,16 @@ func harmless(method string, params any) bool {
 		return p.WriteID != ""
 	case api.DialogueSendParams:
 		return p.MessageID != ""
+	case api.SessionCreateParams: // the first session ends with the connection that is lost
+		return p.Ephemeral && p.Name == "" && p.LingerS == nil
+	case api.SessionDestroyParams:
+		return isSessionID(p.SessionID)
 	case json.RawMessage:
 		var given struct {
 			WriteID   string `json:"write_id"`
 			RunID     string `json:"run_id"`
 			MessageID string `json:"message_id"`
+			SessionID string `json:"session_id"`
 		}
 		if json.Unmarshal(p, &given) != nil {
 			return false
@@ -218,10 +241,15 @@ func harmless(method string, params any) bool {
 			return given.MessageID != ""
 		case "exec.run", "exec.start":
 			return given.RunID != ""
+		case "session.destroy":
+			return isSessionID(given.SessionID)
 		}
 	}
 	return false
 }
+
+// isSessionID tells an id from a name, which may belong to another session when a request is repeated.
+func isSessionID(ref string) bool { return strings.HasPrefix(ref, "s-") }
 
 // typed calls a method and decodes its answer.
 func typed[R any](ctx context.Context, c *Client, method string, params any) (R, error) {

@@ -59,6 +59,18 @@ func TestCallsAfterALoss(t *testing.T) {
 			return err
 		}
 	}
+	destroy := func(id string) func(c *client.Client) error {
+		return func(c *client.Client) error {
+			_, err := c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: id})
+			return err
+		}
+	}
+	create := func(p api.SessionCreateParams) func(c *client.Client) error {
+		return func(c *client.Client) error {
+			_, err := c.SessionCreate(ctx, p)
+			return err
+		}
+	}
 	for _, test := range []struct {
 		name  string
 		twice bool
@@ -73,7 +85,14 @@ func TestCallsAfterALoss(t *testing.T) {
 		{"dialogue.send", false, send("")},
 		{"dialogue.send", true, byName("dialogue.send", `{"dialogue_id":"d","text":"a","message_id":"m"}`)},
 		{"exec.run", true, func(c *client.Client) error { _, err := c.ExecRun(ctx, api.ExecParams{}); return err }},
-		{"session.destroy", false, func(c *client.Client) error { _, err := c.SessionDestroy(ctx, api.SessionDestroyParams{}); return err }},
+		{"session.destroy", true, destroy("s-1")},
+		{"session.destroy", false, destroy("name")}, // another session may have the name by then
+		{"session.destroy", true, byName("session.destroy", `{"session_id":"s-1"}`)},
+		{"session.destroy", false, byName("session.destroy", `{"session_id":"name"}`)},
+		{"session.create", false, create(api.SessionCreateParams{})},
+		{"session.create", true, create(api.SessionCreateParams{Ephemeral: true})}, // the first one ends without its connection
+		{"session.create", false, create(api.SessionCreateParams{Ephemeral: true, Name: "taken"})},
+		{"session.create", false, create(api.SessionCreateParams{Ephemeral: true, LingerS: new(float64)})},
 		{"new.method", false, func(c *client.Client) error { _, err := c.Call(ctx, "new.method", nil); return err }},
 	} {
 		c, d, ln := dial(t)
@@ -183,11 +202,10 @@ func TestDaemonThatDoesNotServe(t *testing.T) {
 	answer := func(reason string) {
 		d.say(`{"id":%q,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"not now: %s","details":{"reason":%q}}}`, d.request().ID, reason, reason)
 	}
-	run := func() {
-		_, err := c.SessionCreate(timeout(t), api.SessionCreateParams{})
+	go func() {
+		_, err := c.SessionSet(timeout(t), api.SessionSetParams{SessionID: "s"})
 		failed <- err
-	}
-	go run()
+	}()
 	answer(api.ReasonStarting)
 	answer(api.ReasonStopping)
 	if err := <-failed; err == nil || err.Error() != "not now: stopping" {
@@ -202,6 +220,26 @@ func TestDaemonThatDoesNotServe(t *testing.T) {
 	answer("gone")
 	if err := <-failed; err == nil || err.Error() != "not now: gone" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestCreateWhileTheDaemonEnds: a daemon that ends creates no session, so the client asks the next one,
+// unless the user stopped the daemon.
+func TestCreateWhileTheDaemonEnds(t *testing.T) {
+	c, d, ln := dial(t)
+	failed := make(chan error)
+	for _, last := range []string{`"ok":true,"data":{"session_id":"s-1"}`, `"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"stopped","details":{"reason":"stopping","sessions":"ended"}}`} {
+		go func() {
+			_, err := c.SessionCreate(timeout(t), api.SessionCreateParams{})
+			failed <- err
+		}()
+		d.say(`{"id":%q,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"not now","details":{"reason":"stopping"}}}`, d.request().ID)
+		d.Close()
+		d = accept(t, ln)
+		d.say(`{"id":%q,%s}`, d.request().ID, last)
+		if err := <-failed; (err != nil) != strings.Contains(last, "stopped") || err != nil && err.Error() != "stopped" {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

@@ -248,10 +248,16 @@ func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParam
 	r.mu.Unlock()
 	// Ended now, so that nothing is left when trl exits. After the end of the connection, the
 	// daemon would end it a little later.
-	if _, destroyErr := c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: info.SessionID}); err == nil {
+	if _, destroyErr := c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: info.SessionID}); err == nil && !(create.Ephemeral && endsAnyway(destroyErr)) {
 		err = destroyErr
 	}
 	return err
+}
+
+// endsAnyway reports whether an ephemeral session that was not destroyed has ended, or ends because
+// nobody owns it. Its command has succeeded, whatever happens to the daemon.
+func endsAnyway(err error) bool {
+	return errors.Is(err, api.ErrSessionNotFound) || errors.Is(err, api.ErrSessionTerminated) || errors.Is(err, api.ErrRuntimeUnavailable)
 }
 
 // inNamed runs the command in the session that the user named.

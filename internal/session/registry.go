@@ -288,7 +288,7 @@ func (r *Registry) retireLocked(s *Session) {
 func (r *Registry) Close(force <-chan struct{}) {
 	const cause = "the daemon is shutting down"
 	r.closed.Store(true)
-	list := r.stopCreating()
+	list := r.stopCreating(api.ErrDaemonStopped)
 	for _, s := range list {
 		s.destroy(happened(force), cause)
 	}
@@ -312,7 +312,7 @@ func (r *Registry) Close(force <-chan struct{}) {
 // Leave disconnects from the sessions and lets them live. A later daemon finds them with
 // Recover.
 func (r *Registry) Leave() {
-	list := r.stopCreating()
+	list := r.stopCreating(api.ErrDaemonEnding)
 	for _, s := range list {
 		s.leave()
 	}
@@ -320,16 +320,17 @@ func (r *Registry) Leave() {
 	r.wait(list)
 }
 
-// stopCreating refuses new sessions and returns the live ones.
-func (r *Registry) stopCreating() []*Session {
+// stopCreating refuses new sessions, cancels those that are being created, and returns the live
+// ones. why tells the creators of those that are cancelled whether to ask the next daemon.
+func (r *Registry) stopCreating(why error) []*Session {
 	r.mu.Lock()
 	r.closing = api.ErrDaemonEnding
 	for _, s := range r.starting {
-		s.cancel(api.ErrDaemonEnding)
+		s.cancel(why)
 	}
 	for _, g := range r.guests {
 		if g.runner == nil {
-			g.cancel(api.ErrDaemonEnding)
+			g.cancel(why)
 		}
 	}
 	r.mu.Unlock()

@@ -104,6 +104,43 @@ func TestRunOutlivesTheDaemon(t *testing.T) {
 	}
 }
 
+// TestRunOutlivesTheDaemonOfItsSession: a throw-away session is created with the next daemon, if the
+// daemon goes away while it creates the session. The command runs once.
+func TestRunOutlivesTheDaemonOfItsSession(t *testing.T) {
+	t.Parallel()
+	for way, goAway := range away {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			begun, goOn, count := filepath.Join(s.dir, "begun"), filepath.Join(s.dir, "go"), filepath.Join(s.dir, "count")
+			shell := filepath.Join(s.dir, "bash") // takes long to start
+			script := fmt.Sprintf("#!/bin/sh\ntouch %s; until [ -e %s ]; do sleep 0.05; done\nexec bash \"$@\"\n", begun, goOn)
+			if err := os.WriteFile(shell, []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			cmd := s.command(s.trl, "run", "--shell", shell, "echo x | tee -a "+count)
+			var stdout, stderr strings.Builder
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				testkit.Eventually(t, "begun", func() bool { return os.Remove(begun) == nil })
+				goAway(t, s)
+			}
+			if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if status := wait(t, cmd); status != 0 || stdout.String() != "x\n" || stderr.String() != "" {
+				t.Errorf("status %d, stdout %q, stderr %q", status, stdout.String(), stderr.String())
+			}
+			if text, _ := os.ReadFile(count); string(text) != "x\n" {
+				t.Errorf("it ran %d times", strings.Count(string(text), "x"))
+			}
+		})
+	}
+}
+
 // TestRunIsTiedAfterAnUpgrade: a command is cancelled with its caller, as it was before.
 func TestRunIsTiedAfterAnUpgrade(t *testing.T) {
 	t.Parallel()
