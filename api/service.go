@@ -129,6 +129,20 @@ func Conn(ctx context.Context) context.Context {
 	return ctx
 }
 
+type inputKey struct{}
+
+// WithInput returns a context for the calls of a client that has one connection only. input ends
+// when the client has ended its input: nobody can write to the stdin of its commands any more.
+func WithInput(ctx, input context.Context) context.Context {
+	return context.WithValue(ctx, inputKey{}, input)
+}
+
+// Input returns the context that ends with the input of such a client; nil for any other caller.
+func Input(ctx context.Context) context.Context {
+	input, _ := ctx.Value(inputKey{}).(context.Context)
+	return input
+}
+
 type namedKey struct{}
 
 // WithNamed returns a context whose call invokes named as soon as its new session has its name, so that

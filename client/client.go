@@ -27,12 +27,13 @@ const DefaultReconnectFor = 30 * time.Second
 // A Client reconnects to a daemon that is restarted. Streams continue where they stopped (see
 // Stream). A call whose connection breaks is sent again if that cannot do anything twice: if the
 // request was never sent, if it only reads, if it is exec.input or session.input with a write_id,
-// if it destroys a session by its id, or if it creates an ephemeral session that has no name and does
-// not linger: the session of the first request ends without its connection. ExecRun, ExecStart and ExecStream give each command a run_id, so that
-// a repeated request finds the command instead of running it again. A session is created with the
-// next daemon if the old one answered that it is ending, because it has then created none. Ephemeral
-// sessions of a Client survive if it reconnects. Any other call returns RUNTIME_UNAVAILABLE, with a
-// message that it is not known whether the call took effect.
+// if it destroys a session by its id, or if it creates an ephemeral session that has no name and
+// does not linger: the session of the first request ends without its connection. ExecRun, ExecStart
+// and ExecStream give each command a run_id, so that a repeated request finds the command instead of
+// running it again. A session is created with the next daemon if the old one answered that it is
+// ending, because it has then created none. Ephemeral sessions of a Client survive if it reconnects.
+// Any other call returns RUNTIME_UNAVAILABLE, with a message that it is not known whether the call
+// took effect.
 //
 // A context bounds only how long a call waits for its answer. The protocol cannot take a request
 // back: a command whose ExecRun was given up goes on until it ends, ExecCancel cancels it, or the

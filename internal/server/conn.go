@@ -55,6 +55,7 @@ type conn struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	requests context.Context
+	endInput context.CancelFunc // ends api.Input of the requests; nil except on stdio
 	reader   *wire.Reader
 	writer   *wire.Writer
 	slots    chan struct{} // one entry per request that runs
@@ -62,6 +63,7 @@ type conn struct {
 	bodies   atomic.Bool   // bytes may follow a request; an earlier answer said so
 	running  sync.WaitGroup
 	owed     sync.WaitGroup // running requests without the endless streams
+	writes   sync.WaitGroup // running requests that write to a stdin, or are not parsed yet
 	reading  sync.WaitGroup // the goroutine of read, where there is one
 
 	mu    sync.Mutex
@@ -127,6 +129,11 @@ func (s *Server) newConn(ctx context.Context, rwc io.ReadWriteCloser, peer strin
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.caller.Store(&caller)
 	c.requests = api.WithHello(api.WithStreams(api.WithConn(c.ctx, c.ctx), c.closeStream), c.hello)
+	if t == transportStdio {
+		var input context.Context
+		input, c.endInput = context.WithCancel(context.Background()) // a daemon that ends keeps its commands as they are
+		c.requests = api.WithInput(c.requests, input)
+	}
 	c.admission = s.newAdmission(c.ctx)
 	c.reader = wire.NewReader(rwc, s.cfg.MaxRequestBytes, 0, s.budget)
 	c.writer = wire.NewWriter(rwc, s.cfg.WriteTimeout, func(err error) {
@@ -195,14 +202,16 @@ func (c *conn) shuttingDown() bool {
 }
 
 // awaitAnswers waits for the answers to a client that has ended its input, as long as
-// it can still read them. On stdio this client was the only one that could cause events, so
-// awaitAnswers does not wait for endless streams.
+// it can still read them. On stdio this client was the only one that could cause events or write to
+// its commands, so awaitAnswers does not wait for endless streams, and ends the input of the commands.
 func (c *conn) awaitAnswers() {
 	stop := c.watch()
 	defer stop()
 	done := make(chan struct{})
 	go func() {
 		if c.transport == transportStdio {
+			c.writes.Wait() // what the client wrote comes before the end
+			c.endInput()
 			c.owed.Wait()
 		} else {
 			c.running.Wait()
@@ -350,6 +359,7 @@ func (c *conn) startWith(line, body []byte, taken int64, named func()) error {
 	}
 	c.running.Add(1)
 	c.owed.Add(1)
+	c.writes.Add(1)
 	go c.handle(line, body, taken, named)
 	return nil
 }

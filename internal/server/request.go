@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -42,6 +43,8 @@ func (c *conn) handle(line, body []byte, taken int64, named func()) {
 	if named != nil {
 		defer named()
 	}
+	written := sync.OnceFunc(c.writes.Done)
+	defer written()
 	owed := true
 	defer func() {
 		if owed {
@@ -55,6 +58,9 @@ func (c *conn) handle(line, body []byte, taken int64, named func()) {
 	if bad != nil {
 		c.refused(req, bad)
 		return
+	}
+	if req.Method != "exec.input" {
+		written()
 	}
 	m, ok := c.server.methods[req.Method]
 	if !ok {

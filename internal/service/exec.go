@@ -41,7 +41,22 @@ func (s *Service) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo
 			found.Drop(info.ExecID)
 		})
 	}
+	if err == nil {
+		endStdinWithInput(ctx, found, p, info.ExecID)
+	}
 	return info, err
+}
+
+// endStdinWithInput closes the open stdin of a command when its caller can send no more input:
+// otherwise a command that reads to the end would never exit.
+func endStdinWithInput(ctx context.Context, found *session.Session, p api.ExecParams, id string) {
+	input := api.Input(ctx)
+	if input == nil || !p.KeepsStdinOpen() {
+		return
+	}
+	context.AfterFunc(input, func() {
+		_, _ = found.Input(context.WithoutCancel(ctx), link.InputParams{ExecID: id, Close: true}, nil) // it may have ended
+	})
 }
 
 // execSession checks the parameters of a command and finds its session. detach is the default of

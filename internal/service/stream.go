@@ -29,6 +29,7 @@ func (s *Service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.S
 	if err != nil {
 		return nil, err
 	}
+	endStdinWithInput(ctx, found, p.ExecParams, info.ExecID)
 	return stream.NewExec(ctx, found, info.ExecID, p), nil
 }
 
