@@ -216,7 +216,8 @@ type ExecWaitParams struct {
 	OutputMatch string `json:"output_match,omitempty"`
 	// AfterSeq makes OutputMatch ignore output up to this number; for one command only.
 	AfterSeq int64 `json:"after_seq,omitempty"`
-	// IdleS waits until no output has come for this many seconds.
+	// IdleS waits until no output has come for this many seconds. The time of a queued command
+	// begins when it starts.
 	IdleS *float64 `json:"idle_s,omitempty"`
 	// IdleMS is IdleS in milliseconds.
 	//

@@ -23,6 +23,7 @@ type command struct {
 	after    int64         // the number of the last record that was searched
 	position link.Position // where the search goes on
 	quiet    time.Time     // since when there has been no output, as far as is known
+	queued   bool          // at the last look at its silence the command had not started
 
 	// These belong to waiting.wait, which sets them as the goroutine reports.
 	stage stage
@@ -136,13 +137,27 @@ func (c *command) when() time.Time {
 	return c.endedAt
 }
 
-// isQuiet notes since when there has been no output, and reports whether that is long enough.
+// isQuiet notes since when there has been no output, and reports whether that is long enough. A
+// command that waits for its turn cannot write: its silence begins when it starts.
 func (c *command) isQuiet(info api.ExecInfo) bool {
-	if info.QuietMS != nil {
-		c.quiet = time.Now().Add(-time.Duration(*info.QuietMS) * time.Millisecond)
+	started := c.queued && info.State != api.ExecQueued
+	c.queued = info.State == api.ExecQueued
+	switch {
+	case c.queued:
+		c.quiet = time.Now()
+		return false
+	case info.QuietMS != nil:
+		c.quiet = before(*info.QuietMS)
+	case started && info.RunningMS != nil:
+		c.quiet = before(*info.RunningMS)
+	case started: // an older runner does not say since when
+		c.quiet = time.Now()
 	}
 	return time.Since(c.quiet) >= c.want.idle
 }
+
+// before returns the time that was ms milliseconds ago.
+func before(ms int64) time.Time { return time.Now().Add(-time.Duration(ms) * time.Millisecond) }
 
 // lookBack searches the existing output, up to a record number.
 func (c *command) lookBack(ctx context.Context, last int64) (*api.WaitEvent, error) {
@@ -227,10 +242,18 @@ func (c *command) awaitEnd(ctx context.Context) (*api.WaitEvent, error) {
 	return c.exit(outcome, seq), nil
 }
 
+// queuedPause is the shortest time between two looks at a command that waits for its turn, which can
+// take hours, however short the silence is that the caller asks for.
+const queuedPause = 50 * time.Millisecond
+
 // awaitSilence checks again whenever the silence may have been long enough.
 func (c *command) awaitSilence(ctx context.Context) (*api.WaitEvent, error) {
 	for {
-		timer := time.NewTimer(max(time.Until(c.quiet.Add(c.want.idle)), time.Millisecond))
+		pause := max(time.Until(c.quiet.Add(c.want.idle)), time.Millisecond)
+		if c.queued {
+			pause = max(pause, queuedPause)
+		}
+		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

@@ -57,8 +57,9 @@ func Writer(pause time.Duration, code int, writes ...string) func(context.Contex
 }
 
 // Script is a command whose text is a list of words, which it carries out in order: a number is a
-// pause in seconds, "in" waits for input, and any other word is output, where _ stands for the end
-// of a line. A word that begins with ! goes to stderr. The exit status is 9.
+// pause in seconds, "in" waits for input, "queued" makes it wait for its turn until the word
+// "begin", and any other word is output, where _ stands for the end of a line. A word that begins
+// with ! goes to stderr. The exit status is 9.
 func Script(ctx context.Context, x *Exec) int {
 	for _, word := range strings.Fields(x.Params.Command) {
 		var seconds float64
@@ -71,6 +72,10 @@ func Script(ctx context.Context, x *Exec) int {
 			}
 		case word == "in":
 			x.WaitsForInput(&api.Process{PID: 42, Command: "cat"})
+		case word == "queued":
+			x.Queue()
+		case word == "begin":
+			x.Begin()
 		case word[0] == '!':
 			x.Stderr(strings.ReplaceAll(word[1:], "_", "\n"))
 		default:

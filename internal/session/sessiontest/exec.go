@@ -93,6 +93,23 @@ func (x *Exec) WaitsForInput(p *api.Process) {
 	x.r.changedLocked()
 }
 
+// Queue says that the command waits for its turn; Begin ends that.
+func (x *Exec) Queue() {
+	x.r.mu.Lock()
+	defer x.r.mu.Unlock()
+	x.info.State, x.info.StartedAt = api.ExecQueued, nil
+	x.r.changedLocked()
+}
+
+// Begin says that the command runs from now on.
+func (x *Exec) Begin() {
+	x.r.mu.Lock()
+	defer x.r.mu.Unlock()
+	now := time.Now()
+	x.info.State, x.info.StartedAt = api.ExecRunning, &now
+	x.r.changedLocked()
+}
+
 // infoLocked is the answer to exec.info.
 func (x *Exec) infoLocked() api.ExecInfo {
 	info := x.info

@@ -1275,7 +1275,10 @@ export interface ExecWaitParams {
   output_match?: string;
   /** Makes output_match ignore output up to this number; for one command only. */
   after_seq?: number;
-  /** Waits until no output has come for this many seconds. */
+  /**
+   * Waits until no output has come for this many seconds. The time of a queued command begins when
+   * it starts.
+   */
   idle_s?: number;
   /**
    * idle_s in milliseconds.

@@ -678,7 +678,9 @@ class WaitOptions(TypedDict, total=False):
     """Makes output_match ignore output up to this number; for one command only."""
 
     idle_s: float
-    """Waits until no output has come for this many seconds."""
+    """Waits until no output has come for this many seconds. The time of a queued command begins
+    when it starts.
+    """
 
     idle_ms: int
     """idle_s in milliseconds. Deprecated: use idle_s. Release 0.2.0 removes it."""
