@@ -132,7 +132,7 @@ func Conn(ctx context.Context) context.Context {
 type inputKey struct{}
 
 // WithInput returns a context for the calls of a client that has one connection only. input ends
-// when the client has ended its input: nobody can write to the stdin of its commands any more.
+// when the client has ended its input: no client can write to the stdin of its commands any more.
 func WithInput(ctx, input context.Context) context.Context {
 	return context.WithValue(ctx, inputKey{}, input)
 }

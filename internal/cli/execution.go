@@ -254,8 +254,8 @@ func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParam
 	return err
 }
 
-// endsAnyway reports whether an ephemeral session that was not destroyed has ended, or ends because
-// nobody owns it. Its command has succeeded, whatever happens to the daemon.
+// endsAnyway reports whether an ephemeral session that was not destroyed has ended, or ends because it
+// has no owner. Its command has succeeded, even if the daemon has not.
 func endsAnyway(err error) bool {
 	return errors.Is(err, api.ErrSessionNotFound) || errors.Is(err, api.ErrSessionTerminated) || errors.Is(err, api.ErrRuntimeUnavailable)
 }

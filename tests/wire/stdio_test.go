@@ -13,7 +13,7 @@ import (
 )
 
 // TestEndOfStdio: at the end of the input, the commands with an open stdin get all that was written to
-// them, and then their own end, because nobody can write to them any more.
+// them, and then their own end, because no client can write to them any more.
 func TestEndOfStdio(t *testing.T) {
 	for _, method := range []string{"exec.stream", "exec.start"} {
 		d := trltest.Start(t, trltest.Stdio())
