@@ -207,11 +207,15 @@ type DialogueRequest struct {
 	// sends it only in text for people, title, content or title_and_content. Empty: there is
 	// no subject. A rule whose pattern might have denied such a request keeps every later
 	// rule from allowing it.
-	SubjectSource string          `json:"subject_source,omitempty"`
-	Title         string          `json:"title,omitempty"`    // for people
-	Reason        string          `json:"reason,omitempty"`   // why the agent asks
-	Input         json.RawMessage `json:"input,omitempty"`    // input of the tool
-	Editable      bool            `json:"editable,omitempty"` // true if the answer may replace the input
+	SubjectSource string `json:"subject_source,omitempty"`
+	// Paths are all files that the request names, if these are more than the subject or others. A
+	// rule that denies or asks decides if it matches one of them or the subject; a rule that
+	// allows a path must match them all.
+	Paths    []string        `json:"paths,omitempty"`
+	Title    string          `json:"title,omitempty"`    // for people
+	Reason   string          `json:"reason,omitempty"`   // why the agent asks
+	Input    json.RawMessage `json:"input,omitempty"`    // input of the tool
+	Editable bool            `json:"editable,omitempty"` // true if the answer may replace the input
 	// EffectiveInput is the input that the answer set, or the fields that it added.
 	EffectiveInput json.RawMessage    `json:"effective_input,omitempty"`
 	Questions      []DialogueQuestion `json:"questions,omitempty"` // for kind question

@@ -16,7 +16,9 @@ import (
 // another field of the input of an MCP server's tool, because TRL does not know which field such a
 // tool uses. An unknown tool may be the tool of any such rule: then the pattern decides or, if the
 // rule has none, a person does.
-func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
+//
+// dir is the directory that the agent works in, with which relative paths begin; empty if it is unknown.
+func decide(p *api.DialoguePolicy, r api.DialogueRequest, dir string) *api.DialogueRule {
 	if p == nil || r.Kind != "permission" { // a person answers questions and plans
 		return nil
 	}
@@ -26,7 +28,7 @@ func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
 		if !named && (rule.Action == "allow" || !toolUnknown(r)) {
 			continue
 		}
-		if !concerns(rule, r) {
+		if !concerns(rule, r, dir) {
 			doubt = doubt || rule.Action != "allow" && (r.Subject == "" || strings.HasPrefix(r.Tool, mcpPrefix) && inInput(rule, r))
 			continue
 		}
@@ -56,11 +58,11 @@ func anything(pattern string) bool { return pattern == "" || pattern == "*" }
 // only text that the agent wrote for people, a rule that denies or asks looks for its pattern in
 // all texts of the request. It does so too if the tool is unknown, because then any of the texts
 // may be the one that the tool uses.
-func concerns(rule api.DialogueRule, r api.DialogueRequest) bool {
+func concerns(rule api.DialogueRule, r api.DialogueRequest, dir string) bool {
 	switch {
 	case anything(rule.Pattern):
 		return true
-	case r.Subject != "" && describes(rule, r.SubjectKind, r.Subject):
+	case covers(rule, r, dir):
 		return true
 	case rule.Action == "allow" || r.Subject != "" && !r.SubjectGuessed() && !toolUnknown(r):
 		return false
@@ -68,12 +70,44 @@ func concerns(rule api.DialogueRule, r api.DialogueRequest) bool {
 	return mentions(rule.Pattern, r.Subject) || mentions(rule.Pattern, r.Title) || inInput(rule, r)
 }
 
+// covers reports whether the pattern of a rule matches the subject and the other paths of a request. A
+// rule that allows must match all of them: the subject of several files is only the directory that
+// contains them. Any other rule decides if it matches one. The files beside a command or an address
+// are not what a rule allows, so only the other rules look at them. A rule that allows ignores a
+// relative path if the request names the same file with its absolute path too.
+func covers(rule api.DialogueRule, r api.DialogueRequest, dir string) bool {
+	allow := rule.Action == "allow"
+	if (r.Subject != "" && describes(rule, r.SubjectKind, r.Subject)) != allow {
+		return !allow
+	}
+	if allow && (r.SubjectKind == "command" || r.SubjectKind == "address") {
+		return true
+	}
+	for _, p := range r.Paths {
+		if full := absolute(p, dir); allow && full != p && (full == r.Subject || slices.Contains(r.Paths, full)) {
+			continue
+		}
+		if describes(rule, "path", p) != allow {
+			return !allow
+		}
+	}
+	return allow
+}
+
+// absolute returns a path that is relative to dir as an absolute path, without . and .. elements.
+func absolute(p, dir string) string {
+	if dir == "" || path.IsAbs(p) {
+		return p
+	}
+	return path.Join(dir, p)
+}
+
 // inInput reports whether the pattern of a rule matches a part of a text in the input of a tool. The
 // text of a subject that is certain must match as a whole: /etc/* is not about /work/etc/x.
 func inInput(rule api.DialogueRule, r api.DialogueRequest) bool {
 	certain := r.Subject != "" && !r.SubjectGuessed() && !toolUnknown(r)
 	return slices.ContainsFunc(inputTexts(r.Input), func(text string) bool {
-		if certain && text == r.Subject {
+		if certain && (text == r.Subject || slices.Contains(r.Paths, text)) {
 			return describes(rule, "", text)
 		}
 		return mentions(rule.Pattern, text)

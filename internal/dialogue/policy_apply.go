@@ -40,7 +40,7 @@ func (d *Dialogue) nextDecidedLocked(policy *api.DialoguePolicy, tried map[strin
 		if tried[r.RequestID] {
 			continue
 		}
-		if rule := decide(policy, r); rule != nil {
+		if rule := decide(policy, r, d.about.Options.WorkingDir); rule != nil {
 			return r.RequestID, rule
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // action is the action of the rule that decides a request; empty if a person decides.
 func action(p *api.DialoguePolicy, tool, kind, subject string) string {
-	rule := decide(p, api.DialogueRequest{Kind: "permission", Tool: tool, SubjectKind: kind, Subject: subject})
+	rule := decide(p, api.DialogueRequest{Kind: "permission", Tool: tool, SubjectKind: kind, Subject: subject}, "")
 	if rule == nil {
 		return ""
 	}
@@ -44,7 +44,7 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%s %q: %q, want %q", c.tool, c.subject, got, c.want)
 		}
 	}
-	if decide(policy, api.DialogueRequest{Kind: "question", Tool: "Write"}) != nil || decide(nil, api.DialogueRequest{Kind: "permission"}) != nil {
+	if decide(policy, api.DialogueRequest{Kind: "question", Tool: "Write"}, "") != nil || decide(nil, api.DialogueRequest{Kind: "permission"}, "") != nil {
 		t.Error("a question, or a request without policy, was answered")
 	}
 }
@@ -94,7 +94,7 @@ func TestPolicyInDoubt(t *testing.T) {
 	} {
 		c.request.Kind = "permission"
 		got := ""
-		if rule := decide(policy, c.request); rule != nil {
+		if rule := decide(policy, c.request, ""); rule != nil {
 			got = rule.Action
 		}
 		if got != c.want {
@@ -105,7 +105,7 @@ func TestPolicyInDoubt(t *testing.T) {
 	for title, want := range map[string]bool{"git status": true, "git status; rm -rf x": false, "Run git status": false, "git log (all)": false, "git log\nrm x": false} {
 		r := titled(title)
 		r.Kind = "permission"
-		if got := decide(allow, r) != nil; got != want {
+		if got := decide(allow, r, "") != nil; got != want {
 			t.Errorf("git * allows the title %q: %v", title, got)
 		}
 	}
@@ -130,7 +130,7 @@ func TestPolicyOtherFields(t *testing.T) {
 			r.SubjectKind, r.SubjectSource = "path", "input"
 		}
 		got := ""
-		if rule := decide(rules, r); rule != nil {
+		if rule := decide(rules, r, ""); rule != nil {
 			got = rule.Action
 		}
 		if got != c.want {
@@ -173,7 +173,7 @@ func TestPolicyUnknownTool(t *testing.T) {
 		for _, tool := range []string{"", "other"} {
 			c.request.Kind, c.request.Tool = "permission", tool
 			got := ""
-			if rule := decide(&api.DialoguePolicy{Rules: c.rules}, c.request); rule != nil {
+			if rule := decide(&api.DialoguePolicy{Rules: c.rules}, c.request, ""); rule != nil {
 				got = rule.Action
 			}
 			if got != c.want {
@@ -363,7 +363,7 @@ func FuzzPolicy(f *testing.F) {
 		for _, title := range []string{subject, "Run " + subject, "`" + subject + "`", subject + " [in /tmp]"} {
 			r := api.DialogueRequest{Kind: "permission", Tool: "x", Subject: title, SubjectSource: "title"}
 			rules := []api.DialogueRule{{Tool: "x", Pattern: pattern, Action: "deny"}, {Tool: "x", Action: "allow"}}
-			if rule := decide(&api.DialoguePolicy{Rules: rules}, r); fits(pattern, subject, "") && (rule == nil || rule.Action != "deny") && subject != "" {
+			if rule := decide(&api.DialoguePolicy{Rules: rules}, r, ""); fits(pattern, subject, "") && (rule == nil || rule.Action != "deny") && subject != "" {
 				t.Errorf("%q does not deny the title %q", pattern, title)
 			}
 		}

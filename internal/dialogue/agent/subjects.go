@@ -25,6 +25,26 @@ func CommonPath(files []string) string {
 	return strings.TrimSuffix(dir, "/") + "/"
 }
 
+// OtherPaths are the paths of a request whose subject does not name them all: its files, each once.
+// It is nil if the subject is the only file. A directory that contains the files is a subject that no
+// rule for one of them matches, so the policy compares each file too.
+func OtherPaths(subject string, files []string) []string {
+	var paths []string
+	seen := map[string]bool{"": true}
+	for _, f := range files {
+		if f != "" {
+			f = path.Clean(f)
+		}
+		if !seen[f] {
+			seen[f], paths = true, append(paths, f)
+		}
+	}
+	if len(paths) == 1 && paths[0] == subject {
+		return nil
+	}
+	return paths
+}
+
 // SlashCommands are the names of commands as people type them, with a slash.
 func SlashCommands(names []string) []string {
 	var typed []string

@@ -3299,6 +3299,12 @@ export interface DialogueRequest {
    * might have denied such a request keeps every later rule from allowing it.
    */
   subject_source?: string;
+  /**
+   * all files that the request names, if these are more than the subject or others. A rule that
+   * denies or asks decides if it matches one of them or the subject; a rule that allows a path must
+   * match them all.
+   */
+  paths?: string[];
   /** for people */
   title?: string;
   /** why the agent asks */

@@ -14,19 +14,37 @@ import (
 // rules with it.
 type subject struct {
 	text   string
-	kind   string // command, path, address, or empty
-	source string // as in api.DialogueRequest
+	kind   string   // command, path, address, or empty
+	source string   // as in api.DialogueRequest
+	paths  []string // all files that the call names, if they are not the text alone
 }
 
 // request has the fields of the subject in a request.
 func (s subject) request() api.DialogueRequest {
-	return api.DialogueRequest{Subject: s.text, SubjectKind: s.kind, SubjectSource: s.source}
+	return api.DialogueRequest{Subject: s.text, SubjectKind: s.kind, SubjectSource: s.source, Paths: s.paths}
 }
 
-// findSubject finds the subject of a tool call in its input, in the files that the agent names,
+// findSubject finds the subject of a tool call, and the files that the call names beside it: those
+// that the agent lists, those that it shows a difference of, and those in the input.
+func findSubject(tool *api.DialogueToolCall, files []string) subject {
+	s := mainSubject(tool, files)
+	named := slices.Clone(files)
+	for _, part := range tool.Output {
+		if part.Type == "diff" {
+			named = append(named, part.Path)
+		}
+	}
+	if tool.Kind != "execute" && tool.Kind != "fetch" {
+		named = append(named, inputPaths(tool.Input)...)
+	}
+	s.paths = agent.OtherPaths(s.text, named)
+	return s
+}
+
+// mainSubject finds the subject of a tool call in its input, in the files that the agent names,
 // and last in the texts for people. Some agents, such as Gemini CLI, have the command nowhere
 // else.
-func findSubject(tool *api.DialogueToolCall, files []string) subject {
+func mainSubject(tool *api.DialogueToolCall, files []string) subject {
 	s, clear := inputSubject(tool.Kind, tool.Input, files)
 	if s.text != "" || !clear {
 		return s
@@ -42,7 +60,7 @@ func findSubject(tool *api.DialogueToolCall, files []string) subject {
 		}
 	}
 	if place := agent.CommonPath(diffs); place != "" && tool.Kind != "execute" && tool.Kind != "fetch" {
-		return subject{place, "path", "locations"}
+		return subject{text: place, kind: "path", source: "locations"}
 	}
 	return wordsSubject(tool, strings.Join(words, "\n"))
 }
@@ -121,17 +139,17 @@ func inputSubject(kind string, raw json.RawMessage, files []string) (s subject, 
 	}
 	switch {
 	case kind == "execute" || kind == "other" && command != "":
-		s = subject{command, "command", "input"}
+		s = subject{text: command, kind: "command", source: "input"}
 	case kind == "fetch":
-		s = subject{address, "address", "input"}
+		s = subject{text: address, kind: "address", source: "input"}
 	case kind == "search" && place == "" && field("pattern") != "":
-		s = subject{".", "path", "input"}
+		s = subject{text: ".", kind: "path", source: "input"}
 	case kind == "search" && place == "":
-		s = subject{field("query"), "", "input"}
+		s = subject{text: field("query"), source: "input"}
 	case place != "":
-		s = subject{place, "path", source}
+		s = subject{text: place, kind: "path", source: source}
 	default:
-		s = subject{address, "address", "input"}
+		s = subject{text: address, kind: "address", source: "input"}
 	}
 	if s.text == "" {
 		return subject{}, true

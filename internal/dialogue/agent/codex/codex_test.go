@@ -89,8 +89,13 @@ func TestSubjects(t *testing.T) {
 		}
 		k.Hears(agenttest.CodexTurn, `{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"fileChange","id":"i","status":"inProgress","changes":[`+strings.Join(changes, ",")+`]}}}`,
 			`{"method":"item/fileChange/requestApproval","id":7,"params":{"threadId":"T","turnId":"turn1","itemId":"i"}}`)
-		if got := k.Last(api.DialogueEventRequestOpened).Request.Subject; got != want {
-			t.Errorf("%s is about %q, not %q", paths, got, want)
+		r := k.Last(api.DialogueEventRequestOpened).Request
+		if r.Subject != want {
+			t.Errorf("%s is about %q, not %q", paths, r.Subject, want)
+		}
+		// The policy compares each file, not only their directory.
+		if len(changes) > 1 && len(r.Paths) != len(changes) || len(changes) == 1 && r.Paths != nil {
+			t.Errorf("%s: paths %q", paths, r.Paths)
 		}
 	}
 }

@@ -106,6 +106,9 @@ func (c *protocol) Request(m jsonrpc.Message) (why string) {
 				ask.Subject, ask.SubjectSource = o.item.Tool.Subject, "input"
 			}
 			ask.Input = o.item.Tool.Input
+			var input struct{ Changes []fileChange }
+			json.Unmarshal(ask.Input, &input)
+			ask.Paths = agent.OtherPaths(ask.Subject, changedFiles(input.Changes))
 		}
 		o.item.Tool.Status = "awaiting_approval"
 		c.scoped(r.thread, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: r.item, Item: o.tool("awaiting_approval")})

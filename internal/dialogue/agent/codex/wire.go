@@ -155,7 +155,7 @@ func (it wireItem) toolCall() *api.DialogueToolCall {
 		}
 		return tool
 	case "fileChange":
-		tool := &api.DialogueToolCall{Name: it.Type, Kind: "edit", Subject: changedPath(it.Changes)}
+		tool := &api.DialogueToolCall{Name: it.Type, Kind: "edit", Subject: agent.CommonPath(changedFiles(it.Changes))}
 		tool.Input = jsonrpc.Encode(params{"changes": it.Changes})
 		for _, ch := range it.Changes {
 			tool.Output = append(tool.Output, ch.parts()...)
@@ -250,16 +250,15 @@ func (ch fileChange) parts() (parts []api.DialoguePart) {
 	return parts
 }
 
-// changedPath is the subject of a change: see agent.CommonPath.
-func changedPath(changes []fileChange) string {
-	var files []string
+// changedFiles are the files of changes, before and after they are moved.
+func changedFiles(changes []fileChange) (files []string) {
 	for _, ch := range changes {
 		files = append(files, ch.Path)
 		if ch.Kind.MovePath != nil && *ch.Kind.MovePath != "" {
 			files = append(files, *ch.Kind.MovePath)
 		}
 	}
-	return agent.CommonPath(files)
+	return files
 }
 
 // innerCommand is a command without the shell that Codex wraps around it: git status instead of

@@ -5640,6 +5640,12 @@ class DialogueRequest:
     pattern might have denied such a request keeps every later rule from allowing it.
     """
 
+    paths: list[str] = field(default_factory=list)
+    """all files that the request names, if these are more than the subject or others. A rule that
+    denies or asks decides if it matches one of them or the subject; a rule that allows a path
+    must match them all.
+    """
+
     title: str = ""
     """for people"""
 
@@ -5693,6 +5699,7 @@ class DialogueRequest:
             subject=get("subject") or "",
             subject_kind=get("subject_kind") or "",
             subject_source=get("subject_source") or "",
+            paths=get("paths") or [],
             title=get("title") or "",
             reason=get("reason") or "",
             input=get("input") or "",
