@@ -29,7 +29,7 @@ func decide(p *api.DialoguePolicy, r api.DialogueRequest, dir string) *api.Dialo
 			continue
 		}
 		if !concerns(rule, r, dir) {
-			doubt = doubt || rule.Action != "allow" && (r.Subject == "" || strings.HasPrefix(r.Tool, mcpPrefix) && inInput(rule, r))
+			doubt = doubt || rule.Action != "allow" && (r.Subject == "" || strings.HasPrefix(r.Tool, mcpPrefix) && inInput(rule, r, dir))
 			continue
 		}
 		if !named && anything(rule.Pattern) {
@@ -67,7 +67,12 @@ func concerns(rule api.DialogueRule, r api.DialogueRequest, dir string) bool {
 	case rule.Action == "allow" || r.Subject != "" && !r.SubjectGuessed() && !toolUnknown(r):
 		return false
 	}
-	return mentions(rule.Pattern, r.Subject) || mentions(rule.Pattern, r.Title) || inInput(rule, r)
+	for _, text := range []string{r.Subject, r.Title} {
+		if mentions(rule.Pattern, text) || mentionsPlace(rule, text, dir) {
+			return true
+		}
+	}
+	return inInput(rule, r, dir)
 }
 
 // covers reports whether the pattern of a rule matches the subject and the other paths of a request. A
@@ -77,7 +82,7 @@ func concerns(rule api.DialogueRule, r api.DialogueRequest, dir string) bool {
 // relative path if the request names the same file with its absolute path too.
 func covers(rule api.DialogueRule, r api.DialogueRequest, dir string) bool {
 	allow := rule.Action == "allow"
-	if (r.Subject != "" && describes(rule, r.SubjectKind, r.Subject)) != allow {
+	if (r.Subject != "" && matches(rule, r.SubjectKind, r.Subject, dir)) != allow {
 		return !allow
 	}
 	if allow && (r.SubjectKind == "command" || r.SubjectKind == "address") {
@@ -87,7 +92,7 @@ func covers(rule api.DialogueRule, r api.DialogueRequest, dir string) bool {
 		if full := absolute(p, dir); allow && full != p && (full == r.Subject || slices.Contains(r.Paths, full)) {
 			continue
 		}
-		if describes(rule, "path", p) != allow {
+		if matches(rule, "path", p, dir) != allow {
 			return !allow
 		}
 	}
@@ -104,13 +109,13 @@ func absolute(p, dir string) string {
 
 // inInput reports whether the pattern of a rule matches a part of a text in the input of a tool. The
 // text of a subject that is certain must match as a whole: /etc/* is not about /work/etc/x.
-func inInput(rule api.DialogueRule, r api.DialogueRequest) bool {
+func inInput(rule api.DialogueRule, r api.DialogueRequest, dir string) bool {
 	certain := r.Subject != "" && !r.SubjectGuessed() && !toolUnknown(r)
 	return slices.ContainsFunc(inputTexts(r.Input), func(text string) bool {
 		if certain && (text == r.Subject || slices.Contains(r.Paths, text)) {
-			return describes(rule, "", text)
+			return matches(rule, "", text, dir)
 		}
-		return mentions(rule.Pattern, text)
+		return mentions(rule.Pattern, text) || respelled(rule, "", text, dir)
 	})
 }
 

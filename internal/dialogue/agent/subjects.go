@@ -13,7 +13,7 @@ func CommonPath(files []string) string {
 	case 0:
 		return ""
 	case 1:
-		return path.Clean(files[0])
+		return CleanPath(files[0])
 	}
 	dir := path.Dir(path.Clean(files[0]))
 	for _, f := range files[1:] {
@@ -33,7 +33,7 @@ func OtherPaths(subject string, files []string) []string {
 	seen := map[string]bool{"": true}
 	for _, f := range files {
 		if f != "" {
-			f = path.Clean(f)
+			f = CleanPath(f)
 		}
 		if !seen[f] {
 			seen[f], paths = true, append(paths, f)
@@ -43,6 +43,16 @@ func OtherPaths(subject string, files []string) []string {
 		return nil
 	}
 	return paths
+}
+
+// CleanPath is path.Clean, but does not take the scheme of a file URL for a directory:
+// file:///../etc/x is not etc/x.
+func CleanPath(p string) string {
+	clean := path.Clean(p)
+	if scheme := "file:"; len(p) >= len(scheme) && strings.EqualFold(p[:len(scheme)], scheme) && !strings.HasPrefix(clean, p[:len(scheme)]) {
+		return p
+	}
+	return clean
 }
 
 // SlashCommands are the names of commands as people type them, with a slash.

@@ -2,7 +2,6 @@ package acp
 
 import (
 	"encoding/json"
-	"path"
 	"slices"
 	"strings"
 
@@ -129,7 +128,7 @@ func inputSubject(kind string, raw json.RawMessage, files []string) (s subject, 
 		return subject{}, false
 	}
 	if p := field(placeFields...); place == "" && p != "" {
-		place, source = path.Clean(p), "input"
+		place, source = agent.CleanPath(p), "input"
 	}
 	command, address := field(commandFields...), field(addressFields...)
 	if args := field("args", "arguments"); args != "" && command != "" {
