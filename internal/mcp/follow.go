@@ -52,8 +52,12 @@ func (c *conn) followExec(ctx call, p api.ExecWaitParams, limit int64) (execAnsw
 		return execAnswer{}, err
 	}
 	if len(r.Happened) > 0 {
-		a.Note = waitNote(id, r.Happened[0])
-		a.outcome(r.Happened[0].Outcome)
+		h := r.Happened[0]
+		if h.Outcome == nil { // it may have ended since
+			h.Outcome = info.Outcome
+		}
+		a.Note = waitNote(id, h, a.State == string(api.ExecExited))
+		a.outcome(h.Outcome)
 		return a, nil
 	}
 	goOn := fmt.Sprintf("continue with wait {\"exec_id\": %q}, or stop it with cancel", id)
@@ -74,17 +78,27 @@ func (c *conn) waitsFor(ctx call, queued api.ExecInfo) string {
 	return fmt.Sprintf("it waits for %s in session %s", list.Execs[0].ExecID, queued.SessionID)
 }
 
-// waitNote says why the waiting ended.
-func waitNote(id string, h api.WaitEvent) string {
-	switch h.Reason {
-	case api.UntilOutputMatch:
-		return fmt.Sprintf("matched on %s: %s; %s still runs", h.Stream, h.Match.Text, id)
-	case api.UntilIdle:
-		return fmt.Sprintf("silent; %s still runs", id)
-	case api.UntilWaitingForInput:
+// waitNote says why the waiting ended, and whether the command has ended by now.
+func waitNote(id string, h api.WaitEvent, ended bool) string {
+	now := id + " still runs"
+	if ended {
+		now = endNote(id, h.Outcome)
+	}
+	switch {
+	case h.Reason == api.UntilOutputMatch:
+		return fmt.Sprintf("matched on %s: %s; %s", h.Stream, h.Match.Text, now)
+	case ended:
+		return now
+	case h.Reason == api.UntilIdle:
+		return "silent; " + now
+	case h.Reason == api.UntilWaitingForInput:
 		return fmt.Sprintf("%s waits for input: input {\"exec_id\": %q, \"text\": …}", h.Process.Command, id)
 	}
-	o := h.Outcome
+	return endNote(id, h.Outcome)
+}
+
+// endNote says how a command has ended.
+func endNote(id string, o *api.ExecOutcome) string {
 	if o == nil {
 		return fmt.Sprintf("%s has ended with its session; its exit code is not known", id)
 	}

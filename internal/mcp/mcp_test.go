@@ -224,6 +224,7 @@ func TestQueued(t *testing.T) {
 	if s := p.structured("wait", map[string]any{"exec_id": m[2]}); s["state"] != "queued" || s["exit_code"] != nil {
 		t.Errorf("%v", s)
 	}
+	p.does("wait", map[string]any{"exec_id": m[2], "idle_s": 0.05}, `\[not started after .*: it waits for `+first+` in .*`)
 	p.does("cancel", map[string]any{"exec_id": first}, `stopped .*`)
 	serve(t, 0, p.service).does("wait", map[string]any{"exec_id": m[2]}, `second\n\[exit code 0 .*`)
 }
@@ -317,6 +318,16 @@ func TestGroups(t *testing.T) {
 	}
 	if err := mcp.CheckGroups([]string{"shell", "terminals"}); err == nil {
 		t.Error("a group that does not exist")
+	}
+}
+
+// TestMatchedAndEnded: the output of a command that has ended matches, too.
+func TestMatchedAndEnded(t *testing.T) {
+	p := connect(t, 0)
+	id := p.does("run", map[string]any{"command": "echo third; (exit 3)"}, `third\n\[exit code 3 .*; (x-\S+)\]`)[1]
+	p.does("wait", map[string]any{"exec_id": id, "match": "ird"}, `\[matched on stdout: third; exit code 3 after \S+; `+id+`\]`)
+	if s := p.structured("wait", map[string]any{"exec_id": id, "match": "ird"}); s["state"] != "exited" || fmt.Sprint(s["exit_code"]) != "3" {
+		t.Errorf("%v", s)
 	}
 }
 
