@@ -273,7 +273,7 @@ type stepLine struct {
 }
 
 func (l *stepLine) show(p api.PlaceProgress) {
-	if !l.out.TTY {
+	if !l.out.Redraws() {
 		if p.Message != l.last {
 			l.out.Line("trl: " + ui.Printable(p.Message))
 		}

@@ -29,7 +29,7 @@ type progress struct {
 func (a *app) newProgress(total int64, onTerminal bool) *progress {
 	now := time.Now()
 	g := &progress{total: total, begin: now, next: now.Add(progressAfter)}
-	if a.Stderr.TTY && !onTerminal {
+	if a.Stderr.Redraws() && !onTerminal {
 		g.out = a.Stderr
 	}
 	return g

@@ -101,7 +101,7 @@ tables are printed one after another. TRL measures only while trl top runs.`,
 // drawTop prints one table; on a terminal in place of the one before.
 func (a *app) drawTop(list []api.SessionUsage) {
 	var text strings.Builder
-	if a.Stdout.TTY {
+	if a.Stdout.Redraws() {
 		text.WriteString("\x1b[H\x1b[J")
 	}
 	fmt.Fprintf(&text, "%-20s %6s %9s %5s %9s %9s  %s\n", "SESSION", "CPU%", "MEMORY", "PROCS", "READ", "WRITTEN", "COMMAND")

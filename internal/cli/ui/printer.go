@@ -25,9 +25,13 @@ type Printer struct {
 func NewPrinter(f *os.File) *Printer {
 	tty := term.IsTerminal(int(f.Fd()))
 	// https://no-color.org: present and not empty.
-	colour := tty && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	colour := tty && os.Getenv("NO_COLOR") == "" && knowsEscapes()
 	return &Printer{File: f, TTY: tty, Colour: colour}
 }
+
+// Redraws reports whether a line can be drawn again in its place: on a terminal that acts on escape
+// sequences, also if it shows no colours.
+func (p *Printer) Redraws() bool { return p.TTY && knowsEscapes() }
 
 // Write writes b and remembers the first error, so that a caller that prints many lines can
 // check once, at the end.

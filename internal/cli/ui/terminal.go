@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -102,15 +103,22 @@ func ValidSize(cols, rows int) *api.TerminalSize {
 	return &api.TerminalSize{Cols: cols, Rows: rows}
 }
 
-// CheckWindow returns an error if the terminal cannot show a screen, such as the terminal in an
-// editor: it would print the escape sequences.
-func CheckWindow(what, instead string) error {
-	switch name := os.Getenv("TERM"); name {
-	case "dumb", "unknown", "":
-		if name == "" {
-			name = "not set"
-		}
-		return WithHint(fmt.Errorf("%s needs another terminal: yours can only show lines (TERM is %s)", what, name), "%s", instead)
+// knowsEscapes reports whether the terminal acts on escape sequences. One without a type, or of the
+// type dumb or unknown, such as the terminal in an editor, prints them.
+func knowsEscapes() bool {
+	switch os.Getenv("TERM") {
+	case "", "dumb", "unknown":
+		return false
 	}
-	return nil
+	return true
+}
+
+// CheckWindow returns an error if the terminal cannot show a screen, because it acts on no escape
+// sequences.
+func CheckWindow(what, instead string) error {
+	if knowsEscapes() {
+		return nil
+	}
+	name := cmp.Or(os.Getenv("TERM"), "not set")
+	return WithHint(fmt.Errorf("%s needs another terminal: yours can only show lines (TERM is %s)", what, name), "%s", instead)
 }
