@@ -27,9 +27,21 @@ type execAnswer struct {
 	TimedOut   bool   `json:"timed_out,omitempty"`
 	Cancelled  bool   `json:"cancelled,omitempty"`
 	DurationMS *int64 `json:"duration_ms,omitempty"`
-	Stdout     string `json:"stdout,omitempty" jsonschema:"its new output since your last call"`
+	Stdout     string `json:"stdout,omitempty" jsonschema:"its new output since your last call; if that is long, the beginning"`
 	Stderr     string `json:"stderr,omitempty"`
-	Note       string `json:"note" jsonschema:"the outcome, and how to continue"`
+	StdoutTail string `json:"stdout_tail,omitempty" jsonschema:"the end, behind stdout_left_out"`
+	StderrTail string `json:"stderr_tail,omitempty"`
+
+	StdoutTruncated bool      `json:"stdout_truncated,omitempty" jsonschema:"a part of the new output is missing here"`
+	StderrTruncated bool      `json:"stderr_truncated,omitempty"`
+	StdoutBytes     int64     `json:"stdout_bytes,omitempty" jsonschema:"with stdout_truncated: written until now"`
+	StderrBytes     int64     `json:"stderr_bytes,omitempty"`
+	StdoutLeftOut   *api.Span `json:"stdout_left_out,omitempty" jsonschema:"the bytes between stdout and stdout_tail: read them with output"`
+	StderrLeftOut   *api.Span `json:"stderr_left_out,omitempty"`
+	StdoutGap       *api.Span `json:"stdout_gap,omitempty" jsonschema:"the bytes before stdout that are no longer kept"`
+	StderrGap       *api.Span `json:"stderr_gap,omitempty"`
+
+	Note string `json:"note" jsonschema:"the outcome, and how to continue"`
 	unenforced
 
 	bracket bool // in the text, the note stands in brackets, so that it does not look like output
@@ -44,12 +56,55 @@ func (a execAnswer) text() string {
 		fmt.Fprintf(&b, "[new session %s]\n", a.SessionID)
 	}
 	b.WriteString(a.unenforced.lines())
-	b.WriteString(endLine(a.Stdout))
-	if a.Stderr != "" {
-		b.WriteString("[stderr]\n" + endLine(a.Stderr))
+	out := excerpt{a.Stdout, a.StdoutTail, a.StdoutGap, a.StdoutLeftOut, a.StdoutBytes}
+	b.WriteString(endLine(out.text(a.ExecID, api.EventStdout)))
+	errs := excerpt{a.Stderr, a.StderrTail, a.StderrGap, a.StderrLeftOut, a.StderrBytes}
+	if text := errs.text(a.ExecID, api.EventStderr); text != "" {
+		b.WriteString("[stderr]\n" + endLine(text))
 	}
 	b.WriteString("[" + a.Note + "]")
 	return b.String()
+}
+
+// output takes the output into the fields.
+func (a *execAnswer) output(out, errs excerpt) {
+	a.Stdout, a.StdoutTail, a.StdoutGap, a.StdoutLeftOut = out.head, out.tail, out.gap, out.leftOut
+	a.Stderr, a.StderrTail, a.StderrGap, a.StderrLeftOut = errs.head, errs.tail, errs.gap, errs.leftOut
+	if out.truncated() {
+		a.StdoutTruncated, a.StdoutBytes = true, out.total
+	}
+	if errs.truncated() {
+		a.StderrTruncated, a.StderrBytes = true, errs.total
+	}
+}
+
+// excerpt is a part of a stream: all of it, or the beginning and the end. It has the bytes of the
+// program alone, so that a client can use the fields as data; only its text says what is missing.
+type excerpt struct {
+	head, tail string
+	gap        *api.Span // before head; no longer kept
+	leftOut    *api.Span // between head and tail
+	total      int64     // the bytes of the stream until now
+}
+
+func (e excerpt) truncated() bool { return e.gap != nil || e.leftOut != nil }
+
+// text returns the excerpt with a line for each part that is missing.
+func (e excerpt) text(exec, stream string) string {
+	text := gapLine(e.gap) + e.head
+	if e.leftOut != nil {
+		text += fmt.Sprintf("\n[%s of %s bytes left out: output {\"exec_id\": %q, \"stream\": %q, \"offset\": %d}]\n%s",
+			number(e.leftOut.To-e.leftOut.From), number(e.total), exec, stream, e.leftOut.From, e.tail)
+	}
+	return text
+}
+
+// gapLine returns a line for a gap, if there is one.
+func gapLine(gap *api.Span) string {
+	if gap == nil {
+		return ""
+	}
+	return fmt.Sprintf("[bytes %d to %d were not kept]\n", gap.From, gap.To)
 }
 
 // unenforced has the limits and the aspects of isolation that the place of a new session cannot
@@ -112,16 +167,27 @@ func endLine(text string) string {
 
 // outputAnswer is a part of a command's output.
 type outputAnswer struct {
-	ExecID     string `json:"exec_id"`
-	Stream     string `json:"stream"`
-	Data       string `json:"data" jsonschema:"with grep, each line behind its offset"`
-	NextOffset int64  `json:"next_offset"`
-	TotalBytes int64  `json:"total_bytes"`
-	Complete   bool   `json:"complete" jsonschema:"nothing more will come"`
-	Note       string `json:"note"`
+	ExecID     string           `json:"exec_id"`
+	Stream     string           `json:"stream"`
+	Offset     int64            `json:"offset" jsonschema:"of data"`
+	Data       string           `json:"data" jsonschema:"empty with grep"`
+	Lines      []api.OutputLine `json:"lines,omitempty" jsonschema:"with grep: the lines that match"`
+	Gap        *api.Span        `json:"gap,omitempty" jsonschema:"the bytes before data, or between the lines, that are no longer kept"`
+	NextOffset int64            `json:"next_offset"`
+	TotalBytes int64            `json:"total_bytes"`
+	Complete   bool             `json:"complete" jsonschema:"nothing more will come"`
+	Note       string           `json:"note"`
 }
 
-func (a outputAnswer) text() string { return a.Data + "\n[" + a.Note + "]" }
+func (a outputAnswer) text() string {
+	var b strings.Builder
+	b.WriteString(gapLine(a.Gap) + a.Data)
+	for _, line := range a.Lines {
+		fmt.Fprintf(&b, "%d: %s\n", line.Offset, line.Text)
+	}
+	b.WriteString("\n[" + a.Note + "]")
+	return b.String()
+}
 
 // screenAnswer is the screen of a terminal.
 type screenAnswer struct {

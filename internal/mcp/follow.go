@@ -48,9 +48,11 @@ func (c *conn) followExec(ctx call, p api.ExecWaitParams, limit int64) (execAnsw
 		return execAnswer{}, err
 	}
 	a := execAnswer{ExecID: id, SessionID: info.SessionID, State: stateOf(info.State), bracket: true}
-	if a.Stdout, a.Stderr, err = c.newOutput(ctx, id, bytesOr(limit)); err != nil {
+	out, errs, err := c.newOutput(ctx, id, bytesOr(limit))
+	if err != nil {
 		return execAnswer{}, err
 	}
+	a.output(out, errs)
 	if len(r.Happened) > 0 {
 		h := r.Happened[0]
 		if h.Outcome == nil { // it may have ended since
@@ -143,15 +145,15 @@ func millis(ms int64) string { return (time.Duration(ms) * time.Millisecond).Str
 
 // newOutput returns the output since the model last looked: all of it, or the beginning and the
 // end.
-func (c *conn) newOutput(ctx call, id string, limit int64) (stdout, stderr string, err error) {
-	for stream, text := range map[string]*string{api.EventStdout: &stdout, api.EventStderr: &stderr} {
+func (c *conn) newOutput(ctx call, id string, limit int64) (stdout, stderr excerpt, err error) {
+	for stream, e := range map[string]*excerpt{api.EventStdout: &stdout, api.EventStderr: &stderr} {
 		at := position{id, stream}
 		c.mu.Lock()
 		from := c.seen[at]
 		c.mu.Unlock()
 		var end int64
-		if *text, end, err = c.readFrom(ctx, at, from, limit); err != nil {
-			return "", "", err
+		if *e, end, err = c.readFrom(ctx, at, from, limit); err != nil {
+			return excerpt{}, excerpt{}, err
 		}
 		c.mu.Lock()
 		c.seen[at] = max(c.seen[at], end)
@@ -162,31 +164,27 @@ func (c *conn) newOutput(ctx call, id string, limit int64) (stdout, stderr strin
 
 // readFrom reads a stream from an offset to its current end, and omits the middle if it is longer
 // than limit.
-func (c *conn) readFrom(ctx call, at position, from, limit int64) (text string, end int64, err error) {
+func (c *conn) readFrom(ctx call, at position, from, limit int64) (e excerpt, end int64, err error) {
 	head, err := c.Service.ExecOutput(ctx, api.ExecOutputParams{ExecID: at.exec, Stream: at.stream, Offset: from, Limit: &limit})
 	if err != nil {
-		return "", 0, err
-	}
-	var b strings.Builder
-	if head.Gap != nil {
-		fmt.Fprintf(&b, "[bytes %d to %d were not kept]\n", head.Gap.From, head.Gap.To)
+		return excerpt{}, 0, err
 	}
 	if head.NextOffset >= head.TotalBytes {
-		b.WriteString(head.Data)
-		return b.String(), head.NextOffset, nil
+		return excerpt{head: head.Data, gap: head.Gap, total: head.TotalBytes}, head.NextOffset, nil
 	}
 	third := limit / 3
 	if head, err = c.Service.ExecOutput(ctx, api.ExecOutputParams{ExecID: at.exec, Stream: at.stream, Offset: from, Limit: &third}); err != nil {
-		return "", 0, err
+		return excerpt{}, 0, err
 	}
 	rest := limit - third
 	tail, err := c.Service.ExecOutput(ctx, api.ExecOutputParams{ExecID: at.exec, Stream: at.stream, Tail: &rest})
 	if err != nil {
-		return "", 0, err
+		return excerpt{}, 0, err
 	}
-	fmt.Fprintf(&b, "%s\n[%s of %s bytes left out: output {\"exec_id\": %q, \"stream\": %q, \"offset\": %d}]\n%s",
-		head.Data, number(tail.Offset-head.NextOffset), number(tail.TotalBytes), at.exec, at.stream, head.NextOffset, tail.Data)
-	return b.String(), tail.NextOffset, nil
+	return excerpt{
+		head: head.Data, tail: tail.Data, gap: head.Gap, total: tail.TotalBytes,
+		leftOut: &api.Span{From: head.NextOffset, To: tail.Offset},
+	}, tail.NextOffset, nil
 }
 
 // progress sends progress notifications to a client that asked for them, until stop is called.

@@ -321,6 +321,36 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// TestStructuredOutput: the fields of output have the bytes of the program alone; the text says what
+// is missing.
+func TestStructuredOutput(t *testing.T) {
+	p := connect(t, 0, trltest.Args("--output-bytes", "65536"))
+	s := p.structured("run", map[string]any{"command": "seq 1 1000; seq 1 900 >&2", "max_bytes": 300})
+	left, _ := s["stdout_left_out"].(map[string]any)
+	if fmt.Sprint(left["from"], left["to"]) != "100 3693" || fmt.Sprint(s["stdout_truncated"], s["stdout_bytes"]) != "true 3893" {
+		t.Errorf("%v", s)
+	}
+	var b strings.Builder
+	for n := range 1000 {
+		fmt.Fprintln(&b, n+1)
+	}
+	if all := b.String(); s["stdout"] != all[:100] || s["stdout_tail"] != all[3693:] || s["stderr_truncated"] != true {
+		t.Errorf("%v", s)
+	}
+	lines, _ := p.structured("output", map[string]any{"exec_id": s["exec_id"], "grep": "^99$"})["lines"].([]any)
+	if got := fmt.Sprint(lines); got != "[map[offset:285 text:99]]" {
+		t.Errorf("%v", got)
+	}
+
+	const much = "head -c 2000000 /dev/zero | tr '\\0' x"
+	s = p.structured("output", map[string]any{"exec_id": p.structured("run", map[string]any{"command": much})["exec_id"], "offset": 1000000})
+	gap, _ := s["gap"].(map[string]any)
+	if data := s["data"].(string); data == "" || strings.Trim(data, "x") != "" || gap["to"] != s["offset"] {
+		t.Errorf("%v", s)
+	}
+	p.does("output", map[string]any{"exec_id": s["exec_id"], "offset": 1000000}, `\[bytes 1000000 to \d+ were not kept\]\nx+\n\[.*`)
+}
+
 // TestMatchedAndEnded: the output of a command that has ended matches, too.
 func TestMatchedAndEnded(t *testing.T) {
 	p := connect(t, 0)

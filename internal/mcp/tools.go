@@ -221,16 +221,10 @@ func (c *conn) output(ctx call, in outputInput) (outputAnswer, error) {
 	if err != nil {
 		return outputAnswer{}, err
 	}
-	a := outputAnswer{ExecID: r.ExecID, Stream: r.Stream, NextOffset: r.NextOffset, TotalBytes: r.TotalBytes, Complete: r.Complete}
-	var b strings.Builder
-	if r.Gap != nil {
-		fmt.Fprintf(&b, "[bytes %d to %d were not kept]\n", r.Gap.From, r.Gap.To)
+	a := outputAnswer{
+		ExecID: r.ExecID, Stream: r.Stream, Offset: r.Offset, Data: r.Data, Lines: r.Lines, Gap: r.Gap,
+		NextOffset: r.NextOffset, TotalBytes: r.TotalBytes, Complete: r.Complete,
 	}
-	b.WriteString(r.Data)
-	for _, line := range r.Lines {
-		fmt.Fprintf(&b, "%d: %s\n", line.Offset, line.Text)
-	}
-	a.Data = b.String()
 	switch {
 	case r.NextOffset < r.TotalBytes:
 		a.Note = fmt.Sprintf("%s bytes more: output {\"exec_id\": %q, \"stream\": %q, \"offset\": %d}", number(r.TotalBytes-r.NextOffset), r.ExecID, r.Stream, r.NextOffset)
