@@ -91,12 +91,17 @@ func (a *app) awaitHolder(ctx context.Context, cfg config.Config) (*client.Clien
 				"use that socket, or set another state_dir for a second daemon")
 		}
 		if pause.Wait(ctx) != nil {
-			return nil, ui.WithHint(fmt.Errorf("the daemon with pid %d does not answer on %s", h.PID, h.Socket), "`trl stop` ends it")
+			return nil, noAnswer(h)
 		}
 		if c, err := a.dialSocket(ctx, cfg); err == nil || !isAbsent(err) {
 			return c, err
 		}
 	}
+}
+
+// noAnswer is the error for a daemon that runs but cannot be reached.
+func noAnswer(h place.Holder) error {
+	return ui.WithHint(fmt.Errorf("the daemon with pid %d does not answer on %s", h.PID, h.Socket), "`trl stop` ends it")
 }
 
 // isMeant reports whether the holder of the state directory is the daemon that the settings

@@ -57,9 +57,9 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	case a.url != "":
 		return nil, ui.WithHint(err, "`trl http on` or `trl serve --http ADDRESS`, on that machine, serves HTTP")
 	case hint != "":
-		return nil, ui.WithHint(noDaemon(cfg), "%s", hint)
+		return nil, notReached(cfg, hint)
 	case a.noStart:
-		return nil, ui.WithHint(noDaemon(cfg), "start one with `trl serve`, or leave out --no-start")
+		return nil, notReached(cfg, "start one with `trl serve`, or leave out --no-start")
 	default:
 		if c, err = a.autostart(ctx, cmd, cfg); err != nil {
 			return nil, err
@@ -158,6 +158,15 @@ func hello(ctx context.Context, c *client.Client) {
 // sameMachine reports whether the daemon is on this machine: then paths and variables of the
 // caller mean the same to it.
 func (a *app) sameMachine() bool { return client.IsLocal(a.url) }
+
+// notReached returns the error of a command that starts no daemon. The daemon may run without a
+// socket, if it is frozen or cannot write to the directory; then another could not start.
+func notReached(cfg config.Config, hint string) error {
+	if h, held := place.FindHolder(cfg.StateDir); held && !h.Stopping && isMeant(cfg, h) {
+		return noAnswer(h)
+	}
+	return ui.WithHint(noDaemon(cfg), "%s", hint)
+}
 
 func noDaemon(cfg config.Config) error {
 	return fmt.Errorf("no daemon is running on %s", cfg.Socket)

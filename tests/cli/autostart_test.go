@@ -185,6 +185,29 @@ func TestNoStart(t *testing.T) {
 	}
 }
 
+// TestNoStartWithALostSocket: a daemon that cannot be reached is not called absent.
+func TestNoStartWithALostSocket(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	if o := s.run(t, "ls"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	pid := s.daemonPID(t)
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil { // so that it makes no other socket
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGCONT) })
+	if err := os.Remove(s.socket()); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("the daemon with pid %d does not answer on %s", pid, s.socket())
+	for _, args := range [][]string{{"ls", "--no-start"}, {"log"}} {
+		if o := s.run(t, args...); o.status != 125 || !strings.Contains(o.stderr, want) || !strings.Contains(o.stderr, "trl stop") {
+			t.Errorf("%q: %+v", args, o)
+		}
+	}
+}
+
 // TestObservingStartsNoDaemon: the commands that show the state of the daemon itself start none,
 // because a new daemon would have nothing to show.
 func TestObservingStartsNoDaemon(t *testing.T) {
