@@ -206,7 +206,9 @@ func (d *Dialogue) startError(ctx context.Context, err error, p *agentProcess) e
 	case cause != nil && p == nil: // the time was over before the process was started
 		e = api.AsError(cause)
 	}
-	out := api.Errorf(api.CodeAgentFailed, "agent %s: %s", d.about.Params.Agent, e.Message)
+	// The caller has named an agent, and has never seen the session of this dialogue.
+	why := strings.TrimPrefix(e.Message, `session "`+d.id+`": `)
+	out := api.Errorf(api.CodeAgentFailed, "agent %s: %s", d.about.Params.Agent, why)
 	out.Details = map[string]any{}
 	if p == nil {
 		return out
