@@ -262,9 +262,7 @@ func (r *chatRun) open(ctx context.Context, c *client.Client) (info api.Dialogue
 		if err == nil && (p.Isolation != nil || p.Limits != nil && p.LimitsMode == api.LimitsBestEffort) {
 			r.app.reportEnforcement(ctx, c, info.SessionID, p.IsolationMode == api.LimitsBestEffort)
 		}
-		if err != nil && p.Argv == nil && p.Remote == nil && r.app.samePlace() {
-			err = agentMissing(p.Agent, err)
-		}
+		err = agentHint(p, p.Remote == nil && r.app.samePlace(), err)
 	}
 	return info, r.app.agentFailed(err)
 }

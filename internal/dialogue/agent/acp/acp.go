@@ -25,7 +25,7 @@ type Agent struct{}
 // Command implements agent.Agent. The caller gives the arguments that make the program speak ACP.
 func (Agent) Command(o agent.Options) ([]string, map[string]string, error) {
 	if len(o.Argv) == 0 {
-		return nil, nil, api.Errorf(api.CodeInvalidParams, "argv: is required for agent acp, such as [\"opencode\", \"acp\"]")
+		return nil, nil, api.InvalidParam("argv", "is required for agent acp, such as [\"opencode\", \"acp\"]")
 	}
 	return slices.Clone(o.Argv), nil, nil
 }
