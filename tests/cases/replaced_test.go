@@ -13,7 +13,7 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// TestReplacedBeforeCommand: the directory and the environment of a command are gone after it, also
+// TestReplacedBeforeCommand: the directory and the environment of a command end with it, also
 // if a new shell had to be started for it.
 func TestReplacedBeforeCommand(t *testing.T) {
 	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", *grace, "--log-level", "error"))

@@ -27,7 +27,7 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
-// TestLeavingCommands: /exit and /quit leave, unless they are the agent's own; /help says so.
+// TestLeavingCommands: /exit and /quit leave, unless they are the agent's own, and /help lists them.
 func TestLeavingCommands(t *testing.T) {
 	for _, c := range []struct {
 		line            string
