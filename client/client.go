@@ -58,6 +58,7 @@ type Client struct {
 	closed  bool                 // guarded by mu
 	streams map[*Stream]struct{} // guarded by mu; streams that have not ended
 	noRunID atomic.Bool          // the daemon is older than run_id
+	losses  int                  // guarded by mu; how often the connection that calls share was lost
 	owned   map[string]bool      // guarded by mu; ephemeral sessions by id; true while one is being reclaimed
 }
 

@@ -30,14 +30,27 @@ func (c *Client) isOlder(err error) bool {
 	return true
 }
 
-// owns records an ephemeral session of this Client, so that lostConnection can reclaim it.
-func (c *Client) owns(id string) {
+// makeOwner calls a method that makes this Client the owner of an ephemeral session, and records the
+// session, so that lostConnection can reclaim it. A daemon that ends answers and then disconnects, so
+// the connection may be lost before the session is recorded: then makeOwner reclaims it.
+func (c *Client) makeOwner(method func() (api.SessionInfo, error)) (api.SessionInfo, error) {
+	c.mu.Lock()
+	before := c.losses
+	c.mu.Unlock()
+	info, err := method()
+	if err != nil {
+		return info, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.owned == nil {
 		c.owned = map[string]bool{}
 	}
-	c.owned[id] = false
+	c.owned[info.SessionID] = false
+	if c.losses != before {
+		c.reclaimAllLocked()
+	}
+	return info, nil
 }
 
 // lostConnection is called when the connection that calls share is lost. The daemon would end the
@@ -45,6 +58,11 @@ func (c *Client) owns(id string) {
 func (c *Client) lostConnection() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.losses++
+	c.reclaimAllLocked()
+}
+
+func (c *Client) reclaimAllLocked() {
 	// ReconnectFor may still be set while there is no session.
 	if c.closed || len(c.owned) == 0 || c.ReconnectFor <= 0 {
 		return

@@ -270,3 +270,29 @@ func TestManyDaemons(t *testing.T) {
 		})
 	}
 }
+
+// TestOwnerOfAnEndingDaemon: a daemon that ends answers session.create and disconnects at once. The
+// client claims the session from the next daemon, also if the loss comes before it has recorded the
+// session.
+func TestOwnerOfAnEndingDaemon(t *testing.T) {
+	for range 100 {
+		c, d, ln := dial(t)
+		done := make(chan error)
+		go func() {
+			_, err := c.SessionCreate(timeout(t), api.SessionCreateParams{Ephemeral: true})
+			done <- err
+		}()
+		d.say(`{"id":%q,"ok":true,"data":{"session_id":"s-1"}}`, d.request().ID)
+		d.Close()
+		d = accept(t, ln)
+		r := d.request()
+		if r.Method != "session.own" {
+			t.Fatalf("got %s", r.Method)
+		}
+		d.say(`{"id":%q,"ok":true,"data":{"session_id":"s-1"}}`, r.ID)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+}

@@ -146,11 +146,11 @@ func (c *Client) GuestList(ctx context.Context, p api.GuestListParams) (api.Gues
 
 // SessionCreate implements api.Service.
 func (c *Client) SessionCreate(ctx context.Context, p api.SessionCreateParams) (api.SessionInfo, error) {
-	info, err := typed[api.SessionInfo](ctx, c, "session.create", p)
-	if err == nil && p.Ephemeral {
-		c.owns(info.SessionID)
+	create := func() (api.SessionInfo, error) { return typed[api.SessionInfo](ctx, c, "session.create", p) }
+	if !p.Ephemeral {
+		return create()
 	}
-	return info, err
+	return c.makeOwner(create)
 }
 
 // SessionList implements api.Service.
@@ -170,11 +170,7 @@ func (c *Client) SessionSet(ctx context.Context, p api.SessionSetParams) (api.Se
 
 // SessionOwn implements api.Service.
 func (c *Client) SessionOwn(ctx context.Context, p api.SessionOwnParams) (api.SessionInfo, error) {
-	info, err := typed[api.SessionInfo](ctx, c, "session.own", p)
-	if err == nil {
-		c.owns(info.SessionID)
-	}
-	return info, err
+	return c.makeOwner(func() (api.SessionInfo, error) { return typed[api.SessionInfo](ctx, c, "session.own", p) })
 }
 
 // SessionDestroy implements api.Service.
