@@ -140,7 +140,8 @@ export class Trl {
     ...[params, options]: {} extends CallParams<M> ? [params?: CallParams<M>, options?: Abortable] : [params: CallParams<M>, options?: Abortable]
   ): Promise<CallResult<M>> {
     const wireParams = toWire(params ?? {}) as WireRequest["params"];
-    return fromWire(await this.request({ method, params: wireParams }, options?.signal)) as CallResult<M>;
+    const answer = await this.request({ method, params: wireParams }, options?.signal);
+    return fromWire(answer, method === "system.info" ? "limits" : undefined) as CallResult<M>;
   }
 
   /**

@@ -11,16 +11,19 @@ export type Camel<T> = T extends readonly (infer E)[]
     : T;
 
 /** The fields whose values must not be renamed: maps whose keys are data, and values that come from an agent or its tools. */
-export const verbatim: ReadonlySet<string> = new Set(["env", "labels", "limits", "node_selector", "details", "answers", "input", "effective_input", "structured", "data", "cut", "transports"]);
+export const verbatim: ReadonlySet<string> = new Set(["env", "labels", "node_selector", "details", "answers", "input", "effective_input", "structured", "data", "cut", "transports"]);
 
 /** Renames the fields of parameters for the wire, at every depth. */
 export function toWire(value: unknown): unknown {
   return rename(value, snakeName);
 }
 
-/** Renames the fields of a value from the wire, at every depth. */
-export function fromWire<T>(value: T): Camel<T> {
-  return rename(value, camelName) as Camel<T>;
+/**
+ * Renames the fields of a value from the wire, at every depth. The values of the field keep are not
+ * renamed either: `limits` is a map in the answer of system.info, and nowhere else.
+ */
+export function fromWire<T>(value: T, keep?: string): Camel<T> {
+  return rename(value, camelName, keep) as Camel<T>;
 }
 
 const camelNames = new Map<string, string>();
@@ -46,13 +49,15 @@ function snakeName(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => "_" + letter.toLowerCase());
 }
 
-function rename(value: unknown, name: (key: string) => string): unknown {
-  if (Array.isArray(value)) return value.map((item) => rename(item, name));
+function rename(value: unknown, name: (key: string) => string, keep?: string): unknown {
+  if (Array.isArray(value)) return value.map((item) => rename(item, name, keep));
   if (typeof value !== "object" || value === null) return value;
   const renamed: Record<string, unknown> = {};
   for (const [key, item] of Object.entries(value)) {
     if (item === undefined || key === "__proto__") continue;
-    renamed[name(key)] = verbatim.has(key) ? item : rename(item, name);
+    // One of the two is the name on the wire.
+    const data = key === keep || verbatim.has(key) || verbatim.has(name(key));
+    renamed[name(key)] = data ? item : rename(item, name, keep);
   }
   return renamed;
 }

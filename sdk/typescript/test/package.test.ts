@@ -41,7 +41,7 @@ test("what is data on the wire keeps its keys", async () => {
   const { verbatim } = (await import(join(root, "dist/names.js"))) as { verbatim: ReadonlySet<string> };
   const types = await readFile(join(root, "src/types.ts"), "utf8");
   const fields = [...types.matchAll(/^ +(\w+)\??: (?:Record<|unknown;)/gm)].map((match) => match[1]!);
-  assert.deepEqual(new Set(fields), verbatim);
+  assert.deepEqual(new Set(fields), new Set([...verbatim, "limits"])); // limits is a map in system.info alone
 });
 
 test("names are turned there and back", async () => {
@@ -52,5 +52,9 @@ test("names are turned there and back", async () => {
   const { gone: _, ...back } = ours;
   assert.deepEqual(names.fromWire(wire), back);
   const result = { left_running: [{ max_rss_bytes: 1, details: { a_b: { c_d: 1 } } }], stdout_base64: null };
+  const limited = { limits: { memoryBytes: 1 }, runtimeOptions: { nodeSelector: { "a-B_c": "x" } } };
+  const limitedWire = { limits: { memory_bytes: 1 }, runtime_options: { node_selector: { "a-B_c": "x" } } };
+  assert.deepEqual(names.toWire(limited), limitedWire);
+  assert.deepEqual(names.fromWire(limitedWire), limited);
   assert.deepEqual(names.fromWire(result), { leftRunning: [{ maxRssBytes: 1, details: { a_b: { c_d: 1 } } }], stdoutBase64: null });
 });
