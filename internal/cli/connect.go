@@ -43,13 +43,18 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	a.stateDir = cfg.StateDir
 	ctx := cmd.Context()
 	hint := observing[cmd.Name()]
+	if a.noStart && hint == "" {
+		hint = "start one with `trl serve`, or leave out --no-start"
+	}
 	dial := a.dial
-	if a.noStart || hint != "" {
+	if hint != "" {
 		dial = a.dialRunning
 	}
 	c, err := dial(ctx, cfg)
 	switch {
 	case err == nil:
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && a.url == "": // that of dialRunning
+		return nil, notReached(cfg, hint)
 	case !isAbsent(err):
 		return nil, err
 	case client.IsGRPC(a.url):
@@ -58,14 +63,12 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 		return nil, ui.WithHint(err, "`trl http on` or `trl serve --http ADDRESS`, on that machine, serves HTTP")
 	case hint != "":
 		return nil, notReached(cfg, hint)
-	case a.noStart:
-		return nil, notReached(cfg, "start one with `trl serve`, or leave out --no-start")
 	default:
 		if c, err = a.autostart(ctx, cmd, cfg); err != nil {
 			return nil, err
 		}
 	}
-	if a.url == "" && !a.noStart && hint == "" {
+	if a.url == "" && hint == "" {
 		c.Revive = func(ctx context.Context) error { return a.revive(ctx, cmd, cfg) }
 		if afresh[cmd.Name()] {
 			c.Stopped = func() bool { return wasStopped(cfg) }

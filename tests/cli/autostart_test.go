@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +198,13 @@ func TestNoStartWithALostSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGCONT) })
+	testkit.Eventually(t, "all its threads are stopped", func() bool {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		return !slices.ContainsFunc(tasks, func(path string) bool {
+			text, err := os.ReadFile(path)
+			return err == nil && !strings.Contains(string(text), ") T ")
+		})
+	})
 	if err := os.Remove(s.socket()); err != nil {
 		t.Fatal(err)
 	}
