@@ -129,6 +129,9 @@ func (c *protocol) collab(t *thread, it wireItem, call string) {
 	if it.Tool == "spawnAgent" {
 		for _, id := range it.ReceiverThreadIDs {
 			c.spawned(t, id, call, it.Prompt)
+			if child := c.knownThread(id); child != nil && !child.begun && it.AgentsStates[id].Status == "pendingInit" {
+				child.starts = true
+			}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(it.AgentsStates)) {
@@ -156,6 +159,7 @@ func (c *protocol) activity(it wireItem) {
 
 func (c *protocol) taskStatus(t *thread, status, summary string) {
 	t.task.Status = status
+	t.starts = t.starts && status == "running"
 	if summary != "" {
 		t.task.Summary = summary
 	}

@@ -380,8 +380,9 @@ func (c *protocol) interrupt(call string, all bool) {
 			}
 			c.endCommands(t, commands)
 			if t != c.main && t.turn != "" {
-				c.Ask("turn/interrupt", params{"threadId": t.id, "turnId": t.turn}, func(json.RawMessage, *jsonrpc.Error) {})
+				c.interruptAgent(t)
 			}
+			t.unwanted = t.starts
 		}
 	}
 	switch {
@@ -399,6 +400,11 @@ func (c *protocol) interrupt(call string, all bool) {
 	default:
 		c.Answer(call, nil) // nothing runs
 	}
+}
+
+// interruptAgent stops the turn of a subagent.
+func (c *protocol) interruptAgent(t *thread) {
+	c.Ask("turn/interrupt", params{"threadId": t.id, "turnId": t.turn}, func(json.RawMessage, *jsonrpc.Error) {})
 }
 
 // unsend drops a message that Codex does not have yet. Codex gives none back.

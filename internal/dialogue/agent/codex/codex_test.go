@@ -493,6 +493,45 @@ func TestSubagentBeforeItsCall(t *testing.T) {
 	}
 }
 
+// TestSubagentStarts: the turn of a subagent begins after that of its parent has ended. Codex works
+// until then, and an interrupt of everything reaches that turn.
+func TestSubagentStarts(t *testing.T) {
+	spawn := []string{agenttest.CodexTurn,
+		`{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"collabAgentToolCall","id":"spawn","tool":"spawnAgent","status":"inProgress","receiverThreadIds":[],"prompt":"look"}}}`,
+		`{"method":"item/completed","params":{"threadId":"T","turnId":"turn1","item":{"type":"collabAgentToolCall","id":"spawn","tool":"spawnAgent","status":"completed","receiverThreadIds":["child"],"prompt":"look","agentsStates":{"child":{"status":"pendingInit"}}}}}`,
+		`{"method":"turn/completed","params":{"threadId":"T","turn":{"id":"turn1","status":"completed"}}}`,
+		`{"method":"thread/status/changed","params":{"threadId":"child","status":{"type":"idle"}}}`}
+	state := func(k *agenttest.Talk, want api.DialogueState) {
+		t.Helper()
+		if ev := k.Last(api.DialogueEventState); ev.State != want {
+			t.Errorf("it is %s, must be %s", ev.State, want)
+		}
+	}
+	k := agenttest.CodexReady(t)
+	k.Hears(spawn...)
+	state(k, api.DialogueRunning)
+	k.Do(agent.Call{ID: "all", Interrupt: &agent.Interrupt{All: true}})
+	k.Hears(`{"method":"turn/started","params":{"threadId":"child","turn":{"id":"c1"}}}`)
+	if w := k.LastWritten(); w.Method != "turn/interrupt" || w.Params["threadId"] != "child" || w.Params["turnId"] != "c1" {
+		t.Errorf("wrote %+v", w)
+	}
+	state(k, api.DialogueRunning)
+	k.Hears(`{"method":"turn/completed","params":{"threadId":"child","turn":{"id":"c1","status":"interrupted"}}}`)
+	state(k, api.DialogueIdle)
+
+	// A subagent that cannot start is no work.
+	for _, end := range []string{
+		`{"method":"thread/status/changed","params":{"threadId":"child","status":{"type":"systemError"}}}`,
+		`{"method":"item/completed","params":{"threadId":"T","turnId":"turn1","item":{"type":"collabAgentToolCall","id":"wait","tool":"wait","status":"completed","receiverThreadIds":["child"],"agentsStates":{"child":{"status":"errored"}}}}}`,
+	} {
+		k := agenttest.CodexReady(t)
+		k.Hears(spawn...)
+		state(k, api.DialogueRunning)
+		k.Hears(end)
+		state(k, api.DialogueIdle)
+	}
+}
+
 func FuzzLines(f *testing.F) { agenttest.Fuzz(f, codex.Agent{}, agenttest.RPCMoves) }
 
 func TestUniqueIDs(t *testing.T) {

@@ -12,13 +12,16 @@ import (
 
 // thread is a thread of the app server: the dialogue, or a subagent.
 type thread struct {
-	id     string
-	task   *api.DialogueTask // the subagent; nil for the thread of the dialogue
-	told   api.DialogueTask  // the task, as published last
-	active bool              // Codex reports that it works
-	turn   string            // Codex's id of the running turn; empty between turns
-	open   []*openItem       // oldest first
-	text   string            // the last text of the turn
+	id       string
+	task     *api.DialogueTask // the subagent; nil for the thread of the dialogue
+	told     api.DialogueTask  // the task, as published last
+	active   bool              // Codex reports that it works
+	turn     string            // Codex's id of the running turn; empty between turns
+	begun    bool              // it has had a turn
+	starts   bool              // Codex has spawned the subagent, and its first turn has not begun
+	unwanted bool              // everything was interrupted before that turn
+	open     []*openItem       // oldest first
+	text     string            // the last text of the turn
 	// denials are the tool calls of the turn that were denied.
 	denials []string
 	total   *api.DialogueUsage // of all its turns, as Codex reported last
@@ -174,6 +177,9 @@ func (c *protocol) inThread(t *thread, method string, ev event) (why string) {
 		var status struct{ Type string }
 		json.Unmarshal(ev.Status, &status)
 		t.active = status.Type == "active"
+		if status.Type == "systemError" || status.Type == "notLoaded" {
+			t.starts = false // it will not
+		}
 	case "thread/settings/updated":
 		if t == c.main {
 			c.settings(ev.ThreadSettings)
@@ -239,12 +245,13 @@ func (c *protocol) scoped(t *thread, ev api.DialogueEvent) {
 
 // settle publishes a changed state. An unfinished message counts as work, so the agent is not
 // idle between the message and its turn. A turn counts as work, because Codex reports its end a
-// moment after its thread became idle.
+// moment after its thread became idle. So does a subagent that starts, because the turn of its
+// parent may end first.
 func (c *protocol) settle() {
 	if c.main == nil {
 		return
 	}
-	running := len(c.messages) > 0 || slices.ContainsFunc(c.threads, func(t *thread) bool { return t.turn != "" || t.active })
+	running := len(c.messages) > 0 || slices.ContainsFunc(c.threads, func(t *thread) bool { return t.turn != "" || t.active || t.starts })
 	if running == c.running && c.told {
 		return
 	}
@@ -261,6 +268,11 @@ func (c *protocol) turnStarted(t *thread, id string) {
 		c.turnCompleted(t, turnInfo{ID: t.turn, Status: "lost"})
 	}
 	t.turn, t.text, t.denials, t.base = id, "", nil, nil
+	t.begun, t.starts = true, false
+	if t.unwanted {
+		t.unwanted = false
+		c.interruptAgent(t)
+	}
 	if t.total != nil || (t == c.main && c.options.Resume == "") {
 		base := api.DialogueUsage{}
 		if t.total != nil {
