@@ -36,11 +36,12 @@ func (bash) argv(login, rc bool) []string {
 }
 
 func (bash) terminal() bool               { return false }
-func (bash) readsAhead() bool             { return false }
+func (bash) script() bool                 { return false }
+func (bash) byLine() bool                 { return false }
 func (bash) reap() string                 { return "" }
 func (bash) interrupts() []syscall.Signal { return urgThenINT }
 
-func (bash) bootstrap(d dir) string {
+func (bash) bootstrap(d dir, _ beginning) string {
 	// The trap checks BASH_SOURCE, because an interrupt at the idle prompt can crash bash 5.2,
 	// and the version, because SIGINT kills bash 3.2 after `trap - INT`.
 	// set +m: with job control, bash would print notices about finished jobs to the stderr of
@@ -82,7 +83,9 @@ func (p bash) command(d dir, r request) (file, wrapper, control string) {
 	if len(r.env) > 0 {
 		dot = envPrefix(r.env) + `\command .` // before `builtin`, the variables would not be exported
 	}
-	control = fmt.Sprintf("%s %s\n%s\n", dot, d.command(), p.status(d, r.token))
+	// The redirection of stdin is not one of the eval, because bash undoes those before it runs a
+	// trap on EXIT: the trap would read the control text.
+	control = fmt.Sprintf("%s %s <%s\n%s\n", dot, d.command(), r.stdin, p.status(d, r.token))
 	if p.old {
 		// bash 3.2 makes the redirection of a builtin permanent when the command uses exec, so
 		// the redirections are those of a group.
@@ -94,7 +97,7 @@ func (p bash) command(d dir, r request) (file, wrapper, control string) {
 	if p.old {
 		return `\builtin eval ` + bashQuote(noOption(r.text)) + "\n", "", control
 	}
-	return `\builtin ` + strings.TrimPrefix(evalScript(bashQuote(noOption(r.text)), r), `\`), "", control
+	return fmt.Sprintf("\\builtin eval %s >%s 2>%s\n", bashQuote(noOption(r.text)), r.stdout, r.stderr), "", control
 }
 
 // bashQuote turns s into one word of a POSIX shell. It uses double quotes, because in a UTF-8 locale

@@ -41,8 +41,11 @@ func stdioOf(int) string { return "" }
 // stdioNamed returns "", to equal stdioOf.
 func stdioNamed(int, int, string) string { return "" }
 
-// usePackets does nothing: macOS has no packet pipes, and no busybox that needs them.
-func usePackets(*int, *int) error { return nil }
+// usePackets returns false: macOS has no packets.
+func usePackets(int) bool { return false }
+
+// unread returns false: there is no busybox on macOS whose lines would have to wait.
+func unread(int) bool { return false }
 
 // softFiles returns no limit: macOS does not report that of another process.
 func softFiles(int) uint64 { return math.MaxUint64 }

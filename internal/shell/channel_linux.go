@@ -79,20 +79,17 @@ func stdioNamed(out, err int, terminal string) string {
 	return name(out) + " " + name(err)
 }
 
-// usePackets turns the pipe from w to r into one of packets: one read never returns more than one
-// write has written. w becomes non-blocking. gVisor, which has no such pipes, gets a pair of sockets.
-func usePackets(r, w *int) error {
-	if _, err := unix.FcntlInt(uintptr(*w), unix.F_SETFL, unix.O_NONBLOCK|unix.O_DIRECT); err == nil {
-		return nil
-	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return os.NewSyscallError("socketpair", err)
-	}
-	unix.Close(*r)
-	unix.Close(*w)
-	*r, *w = pair[0], pair[1]
-	return os.NewSyscallError("fcntl", unix.SetNonblock(*w, true))
+// usePackets makes a FIFO one of packets: one read never returns more than one write has written. It
+// reports whether it could, which gVisor cannot.
+func usePackets(fd int) bool {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK|unix.O_DIRECT)
+	return err == nil
+}
+
+// unread reports whether the shell has not read all the control text in its FIFO.
+func unread(control int) bool {
+	n, err := unix.IoctlGetInt(control, unix.TIOCINQ)
+	return err == nil && n > 0
 }
 
 // softFiles returns the soft limit of open files of a process.

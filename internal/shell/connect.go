@@ -26,27 +26,60 @@ func (s *Shell) connect() (stdin *os.File, out [2]*os.File, err error) {
 		s.stdio = stdioNamed(-1, -1, path)
 		return slave, [2]*os.File{slave, slave}, nil
 	}
-	var ends [6]int
-	for i := 0; i < len(ends); i += 2 {
-		// The shell reads from the first pipe; this process reads from the others.
-		if ends[i], ends[i+1], err = pipe(i > 0, i == 0); err != nil {
-			for _, fd := range ends[:i] {
-				unix.Close(fd)
+	if s.dialect.script() {
+		stdin, err = s.openScript()
+	} else {
+		var r int
+		if r, s.control, err = pipe(false, true); err == nil {
+			stdin = os.NewFile(uintptr(r), "control")
+		}
+	}
+	if err != nil {
+		return nil, out, err
+	}
+	for i, sink := range []*int{&s.sinkOut, &s.sinkErr} {
+		var w int
+		if *sink, w, err = pipe(true, false); err != nil {
+			s.disconnect()
+			stdin.Close()
+			if i > 0 {
+				out[0].Close()
 			}
 			return nil, out, err
 		}
+		out[i] = os.NewFile(uintptr(w), "sink")
 	}
-	if s.dialect.readsAhead() {
-		if err = usePackets(&ends[0], &ends[1]); err != nil {
-			for _, fd := range ends {
-				unix.Close(fd)
-			}
-			return nil, out, err
-		}
-	}
-	s.control, s.sinkOut, s.sinkErr = ends[1], ends[2], ends[4]
 	s.stdio = stdioNamed(s.sinkOut, s.sinkErr, "")
-	return os.NewFile(uintptr(ends[0]), "control"), [2]*os.File{os.NewFile(uintptr(ends[3]), "stdout"), os.NewFile(uintptr(ends[5]), "stderr")}, nil
+	return stdin, out, nil
+}
+
+// openScript makes the FIFO that the shell executes as its script, and returns an empty stdin.
+// closeScript removes its name when the shell has opened it. The descriptor for writing is also open
+// for reading, because the shell does not read yet.
+func (s *Shell) openScript() (stdin *os.File, err error) {
+	path := s.dir.path + "/" + s.cfg.Program.Argv0
+	_ = os.Remove(path)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		return nil, &os.PathError{Op: "mkfifo", Path: path, Err: err}
+	}
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	if stdin, err = os.Open(os.DevNull); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	s.control = fd
+	s.packets = s.dialect.byLine() && usePackets(fd)
+	return stdin, nil
+}
+
+// closeScript removes the name of the FIFO: nobody else may write to it.
+func (s *Shell) closeScript() {
+	if s.dialect.script() {
+		_ = os.Remove(s.dir.path + "/" + s.cfg.Program.Argv0)
+	}
 }
 
 // pipe makes a pipe that children do not inherit. Each end can be made non-blocking.

@@ -17,12 +17,15 @@ type dialect interface {
 	argv(login, rc bool) []string
 	// terminal reports whether the shell needs a terminal as its stdin.
 	terminal() bool
-	// readsAhead reports whether the shell reads its stdin into a buffer that programs it
-	// runs can inherit. Such a shell must get its control text line by line.
-	readsAhead() bool
+	// script reports whether the shell gets its control text as a script file, so that its stdin
+	// is empty. Such a shell starts in the private directory.
+	script() bool
+	// byLine reports whether the shell drops all the control text that it has read when it
+	// returns to its top level. Such a shell must get that text line by line.
+	byLine() bool
 	// bootstrap returns the control text for the start of the shell. The caller adds the
 	// text that reports the first status.
-	bootstrap(d dir) string
+	bootstrap(d dir, b beginning) string
 	// dump returns the content of d.dumpFile(), a script that writes the shell's state to
 	// d.statePath.
 	dump(d dir) string
@@ -58,6 +61,14 @@ type dialect interface {
 	reap() string
 	// ping returns a script that reports a status with token.
 	ping(d dir, token string) string
+}
+
+// beginning is what a shell that starts in the private directory has to make up for. b is zero for
+// any other shell.
+type beginning struct {
+	cwd   string // where it must be
+	login bool   // it must read the files of a login shell
+	env   string // value of ENV, which names a file that it must read; "" for none
 }
 
 // request is the part of a command that a dialect needs.

@@ -22,7 +22,8 @@ func (fish) argv(login, rc bool) []string {
 }
 
 func (fish) terminal() bool               { return true }
-func (fish) readsAhead() bool             { return false }
+func (fish) script() bool                 { return false }
+func (fish) byLine() bool                 { return false }
 func (fish) reap() string                 { return "" }
 func (fish) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGINT} }
 
@@ -38,7 +39,7 @@ func (fish) statements(text string) []statement {
 	return list
 }
 
-func (fish) bootstrap(d dir) string {
+func (fish) bootstrap(d dir, _ beginning) string {
 	return "function fish_prompt; end; function fish_right_prompt; end; function fish_greeting; end; function fish_title; end\n" +
 		"set -g fish_autosuggestion_enabled 0; set -g fish_history ''\n" +
 		"function __trl_last; return $argv[1]; end\n" +

@@ -17,7 +17,10 @@ func (s *Shell) send(text string) {
 func (s *Shell) flush() {
 	for len(s.pending) > 0 && s.control >= 0 {
 		part := s.pending
-		if s.dialect.readsAhead() {
+		if s.dialect.byLine() {
+			if !s.packets && unread(s.control) {
+				return
+			}
 			part = firstPacket(part)
 		}
 		n, err := unix.Write(s.control, part)
@@ -34,8 +37,12 @@ func (s *Shell) flush() {
 	}
 }
 
-// maxPacket is smaller than any stdio buffer: a read that is too short for a packet would lose
-// the rest of the packet.
+// unreadEvery is the time between two looks whether the shell has read a line, where there are no
+// packets.
+const unreadEvery = 100 * time.Microsecond
+
+// maxPacket is smaller than the buffer of the shell: a read that is too short for a packet would
+// lose the rest of the packet.
 const maxPacket = 512
 
 // firstPacket returns the first line of text, or the beginning of a long line. A shell that gets
@@ -74,7 +81,12 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 	}
 	sinkOut, sinkErr := add(s.sinkOut, unix.POLLIN), add(s.sinkErr, unix.POLLIN)
 	control := -1
-	if len(s.pending) > 0 {
+	if len(s.pending) > 0 && s.dialect.byLine() && !s.packets {
+		if soon := time.Now().Add(unreadEvery); deadline.IsZero() || soon.Before(deadline) {
+			deadline = soon
+		}
+		defer s.flush()
+	} else if len(s.pending) > 0 {
 		if s.control == s.sinkOut && sinkOut >= 0 {
 			fds[sinkOut].Events |= unix.POLLOUT
 			control = sinkOut

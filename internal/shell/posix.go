@@ -9,21 +9,44 @@ import (
 // dash runs as an interactive shell without a terminal: only an interactive shell returns to its
 // input after an interrupt instead of exiting. `command .` catches every error of the sourced
 // text, including syntax errors.
+//
+// Its control text is a script file. It could not be its stdin: a trap on EXIT would read it,
+// because dash undoes the redirections of the command before it runs the trap.
 type dash struct{}
 
-func (dash) argv(login, rc bool) []string {
-	args := []string{"-i", "+m"}
-	if login {
-		args = append(args, "-l")
-	}
-	return args
-}
+// argv has no -l: see posixBegin.
+func (dash) argv(_, _ bool) []string { return []string{"-i", "+m"} }
 
 func (dash) terminal() bool               { return false }
-func (dash) readsAhead() bool             { return false }
+func (dash) script() bool                 { return true }
+func (dash) byLine() bool                 { return false }
 func (dash) interrupts() []syscall.Signal { return urgThenINT }
 
-func (dash) bootstrap(d dir) string {
+func (dash) bootstrap(d dir, b beginning) string { return posixBegin(b, `\command .`) + posixTraps(d) }
+
+// posixBegin returns control text that leads a shell from the private directory to its own, and
+// then reads the startup files, which must not see the private one. A shell in another directory
+// could not name its script by one word, and the name of the script is $0, and in every message.
+func posixBegin(b beginning, dot string) string {
+	var t strings.Builder
+	t.WriteString("PS1= PS2= __trl_p=" + quote(b.cwd) + "\n" +
+		`until \command cd -- "${__trl_p:-/}" 2>/dev/null; do __trl_p=${__trl_p%/*}; done; unset __trl_p OLDPWD` + "\n")
+	read := func(file string) {
+		t.WriteString(`\command test -r ` + file + " && " + dot + " " + file + "\n")
+	}
+	if b.login {
+		read("/etc/profile")
+		read(`"${HOME-}/.profile"`)
+	}
+	if b.env != "" {
+		t.WriteString("ENV=" + quote(b.env) + "; export ENV\n" + `\eval "__trl_p=\"$ENV\""` + "\n")
+		read(`"${__trl_p-}"`)
+		t.WriteString("unset __trl_p\n")
+	}
+	return t.String()
+}
+
+func posixTraps(d dir) string {
 	// Processes ignore SIGURG by default, so it cannot harm a child. In the shell, the trap
 	// turns it into an interrupt at a safe point.
 	return "PS1= PS2=\n" +
@@ -119,31 +142,23 @@ func (dash) restore(st *State) string {
 // posixOwn has the variables that are not restored, because a new shell sets them itself.
 var posixOwn = map[string]bool{"PPID": true, "_": true, "LINENO": true, "OPTIND": true, "PS1": true, "PS2": true, "__trl_i": true, "HISTFILE": true}
 
-// ash is the shell of busybox. It is driven like dash, with three differences:
+// ash is the shell of busybox. It is driven like dash, with two differences:
 //   - Its `command` must not be used to catch errors: after an error in a subshell, the subshell
-//     would loop endlessly.
-//   - When it reads a pipe, it takes the exit of a background child for the end of input.
-//     ignoreeof (-I) makes that harmless.
-//   - It reads its input through stdio, and some builds run other applets (sort, head) in a fork
-//     of the shell, without exec. These would find in their stdin the input that the shell has
-//     read ahead.
+//     would loop endlessly. So an error makes it drop the control text that it has read.
+//   - Its stdin must not be the control text for one reason more: some builds run other applets
+//     (sort, head) in a fork of the shell, without exec. These would find what the shell has read
+//     ahead.
 type ash struct{ dash }
 
-func (ash) readsAhead() bool { return true }
-
-func (ash) argv(login, rc bool) []string {
-	args := []string{"-i", "-I", "+m"}
-	if login {
-		args = append(args, "-l")
-	}
-	return args
-}
+func (ash) byLine() bool { return true }
 
 // interrupts has no SIGINT: one from outside can deadlock ash in malloc. The trap on SIGURG sends
 // it at a safe point.
 func (ash) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGURG} }
 
-func (p ash) bootstrap(d dir) string { return "unset HISTFILE\n" + p.dash.bootstrap(d) }
+func (ash) bootstrap(d dir, b beginning) string {
+	return "unset HISTFILE\n" + posixBegin(b, `\.`) + posixTraps(d)
+}
 
 func (p ash) command(d dir, r request) (file, wrapper, control string) {
 	// The text that reports the status has its own line, because ash drops the rest of a line

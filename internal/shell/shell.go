@@ -1,7 +1,7 @@
 // Package shell drives one persistent shell and runs commands in it, one after another.
 //
-// The shell reads short bookkeeping lines, the control text, on its stdin. The text of a
-// command is in a private file, and each command has its own FIFOs for stdout and stderr.
+// The shell reads short bookkeeping lines, the control text, from a pipe: its stdin or, where
+// commands could read that, its script. The text of a command is in a private file, and each command has its own FIFOs for stdout and stderr.
 // The shell reports the end of a command, its exit status and the working directory on a
 // private pipe, the status channel. Prompts and markers in the output play no part, so the
 // output of a command cannot influence what TRL believes about it.
@@ -14,6 +14,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,9 +67,10 @@ type Shell struct {
 
 	watchers  sync.WaitGroup
 	poller    *poller
-	control   int // writes to the shell's stdin, or the master of its terminal
-	sinkOut   int // reads the shell's own stdout; equals control with a terminal
-	sinkErr   int // reads the shell's own stderr; -1 with a terminal
+	control   int  // writes to the shell's stdin or script, or the master of its terminal
+	packets   bool // one read of control returns one line; see dialect.byLine
+	sinkOut   int  // reads the shell's own stdout; equals control with a terminal
+	sinkErr   int  // reads the shell's own stderr; -1 with a terminal
 	status    *channel
 	state     *channel
 	wakeMu    sync.Mutex
@@ -194,7 +196,19 @@ func (s *Shell) spawn(st *State) error {
 		Env: append(s.cfg.Env[:len(s.cfg.Env):len(s.cfg.Env)], "PWD="+s.cwd), Dir: s.cwd, NearDir: true,
 		Files: []*os.File{stdin, files[0], files[1]}, Setsid: true, Setctty: s.dialect.terminal(), CgroupFD: s.cfg.CgroupFD,
 	}
-	if !s.cfg.Isolated {
+	var begin beginning
+	switch {
+	case s.dialect.script():
+		spec.Dir, spec.Args = s.dir.path, append(spec.Args, s.cfg.Program.Argv0)
+		begin = beginning{cwd: s.cwd, login: s.cfg.Login}
+		spec.Env = slices.DeleteFunc(spec.Env, func(e string) bool {
+			value, found := strings.CutPrefix(e, "ENV=")
+			if found {
+				begin.env = value
+			}
+			return found
+		})
+	case !s.cfg.Isolated:
 		spec.Dir = existing(s.cwd)
 	}
 	p, err := s.cfg.Start(spec)
@@ -220,13 +234,14 @@ func (s *Shell) spawn(st *State) error {
 		<-p.Done()
 		s.Wake()
 	})
-	return s.prepare(st)
+	return s.prepare(begin, st)
 }
 
 // prepare sends the bootstrap text and, for a restart, a script that restores st.
-func (s *Shell) prepare(st *State) error {
+func (s *Shell) prepare(begin beginning, st *State) error {
+	defer s.closeScript()
 	deadline := time.Now().Add(s.cfg.StartTimeout)
-	text := s.dialect.bootstrap(s.dir)
+	text := s.dialect.bootstrap(s.dir, begin)
 	if st != nil {
 		restore := s.dialect.restore(st)
 		for _, name := range st.unset(s.cfg.Env) {

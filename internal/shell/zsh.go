@@ -21,15 +21,16 @@ func (zsh) argv(login, rc bool) []string {
 	return args
 }
 
-func (zsh) terminal() bool   { return false }
-func (zsh) readsAhead() bool { return false }
-func (zsh) reap() string     { return "" }
+func (zsh) terminal() bool { return false }
+func (zsh) script() bool   { return false }
+func (zsh) byLine() bool   { return false }
+func (zsh) reap() string   { return "" }
 
 // interrupts begins with SIGINT, which only sets a flag in zsh. The trap on SIGURG would flush
 // text that zsh is just writing, and the text would be written twice.
 func (zsh) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGINT, syscall.SIGURG} }
 
-func (zsh) bootstrap(d dir) string {
+func (zsh) bootstrap(d dir, _ beginning) string {
 	// The defaults of zsh (NOMATCH, no word splitting) remain; only history expansion and the
 	// noise of prompts are switched off.
 	return "PS1= PS2= RPS1=; unsetopt banghist promptsp promptcr zle monitor beep; setopt interactivecomments; unset HISTFILE TMOUT\n" +
