@@ -1,10 +1,10 @@
 // Package shell drives one persistent shell and runs commands in it, one after another.
 //
 // The shell reads short bookkeeping lines, the control text, from a pipe: its stdin or, where
-// commands could read that, its script. The text of a command is in a private file, and each command has its own FIFOs for stdout and stderr.
-// The shell reports the end of a command, its exit status and the working directory on a
-// private pipe, the status channel. Prompts and markers in the output play no part, so the
-// output of a command cannot influence what TRL believes about it.
+// commands could read that, its script. The text of a command is in a private file, and each
+// command has its own FIFOs for stdout and stderr. The shell reports the end of a command, its exit
+// status and the working directory on a private pipe, the status channel. Prompts and markers in
+// the output play no part, so the output of a command cannot influence what TRL believes about it.
 //
 // A Shell survives its process: when a command ends the shell (exit, exec, kill), the Shell
 // starts a new process and restores the last state that the old one reported.
