@@ -183,8 +183,11 @@ func (ash) enter(r request) string {
 	for i, e := range r.env {
 		// __trl_t is x for an exported variable, p for a plain one, and empty for one that is
 		// unset. It is itself unset if the shell could not fork for $(); then leave changes
-		// nothing.
-		fmt.Fprintf(&b, "case \"$(\\export -p)\" in *\"export %[2]s=\"*) __trl_t%[1]d=x;; *) __trl_t%[1]d=${%[2]s+p};; esac; __trl_o%[1]d=${%[2]s-}; \\export %[2]s=%[3]s\n", i, e.key, quote(e.value))
+		// nothing. The list may have "export NAME=" in the value of another variable, so it is
+		// compared with the list without the variable. The colons give $_ the same value in both.
+		fmt.Fprintf(&b, "case \"$(\\export -p)\" in *\"export %[2]s=\"*) "+
+			"case \"$(\\:; \\export -p)\" in \"$(\\unset %[2]s; \\:; \\export -p)\") __trl_t%[1]d=${%[2]s+p};; *) __trl_t%[1]d=x;; esac;; "+
+			"*) __trl_t%[1]d=${%[2]s+p};; esac; __trl_o%[1]d=${%[2]s-}; \\export %[2]s=%[3]s\n", i, e.key, quote(e.value))
 	}
 	return b.String() + posixEnter(r)
 }
