@@ -17,6 +17,9 @@ func (p DialogueRequestsParams) Check() error {
 // DialogueRequestsResult lists the requests, the one that has waited longest first.
 type DialogueRequestsResult struct {
 	Requests []DialogueWaiting `json:"requests"` // over all dialogues
+	// Recovering has the ids of the dialogues whose requests are missing, because the daemon was
+	// restarted and still reads their records. The call waits a second for them; call again.
+	Recovering []string `json:"recovering,omitempty"`
 }
 
 // DialogueWaiting is a request and the dialogue whose agent waits for the answer.

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,10 @@ func (a *app) dialogueRequestsCommand() *cobra.Command {
 respond answers one.
 
 On a terminal this is a table. Elsewhere it is one line for each, without a header: dialogue,
-request, kind, tool, subject, time (RFC 3339), separated by tabs; a field without a value is "-".`,
+request, kind, tool, subject, time (RFC 3339), separated by tabs; a field without a value is "-".
+
+After a restart, the daemon may still read the records of long dialogues. Their requests are missing,
+and stderr says so; the field recovering of --json has their ids.`,
 		Example: `  trl dialogue requests
   trl dialogue requests --json | jq -r '.requests[].dialogue_id'`,
 		Args: ui.Args(0, 0, "no arguments"),
@@ -37,7 +41,7 @@ request, kind, tool, subject, time (RFC 3339), separated by tabs; a field withou
 				case asJSON:
 					return a.Stdout.JSON(res)
 				}
-				a.printRequests(res.Requests)
+				a.printRequests(res)
 				return nil
 			})
 		},
@@ -49,15 +53,18 @@ request, kind, tool, subject, time (RFC 3339), separated by tabs; a field withou
 	return cmd
 }
 
-func (a *app) printRequests(list []api.DialogueWaiting) {
-	if len(list) == 0 {
-		if a.Stdout.TTY {
+func (a *app) printRequests(res api.DialogueRequestsResult) {
+	if n := len(res.Recovering); n > 0 {
+		a.Stderr.Linef("trl: the daemon still reads %s, whose requests are missing: %s", ui.Plural(n, "dialogue", "dialogues"), strings.Join(res.Recovering, ", "))
+	}
+	if len(res.Requests) == 0 {
+		if a.Stdout.TTY && len(res.Recovering) == 0 {
 			a.Stdout.Line("no requests")
 		}
 		return
 	}
 	t := ui.Table{Header: []string{"DIALOGUE", "REQUEST", "KIND", "TOOL", "SUBJECT", "SINCE"}}
-	for _, w := range list {
+	for _, w := range res.Requests {
 		var since time.Time
 		if w.Request.OpenedAt != nil {
 			since = *w.Request.OpenedAt

@@ -2,6 +2,7 @@ package dialogue
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -77,14 +78,31 @@ func (d *Dialogue) labelLocked() string { return cmp.Or(d.about.Params.Name, d.i
 
 // Info returns a snapshot. While the dialogue is being recovered, it has what dialogue.json says.
 func (d *Dialogue) Info() api.DialogueInfo {
-	select {
-	case <-d.ready:
-	default:
+	if !d.isRecovered() {
 		return d.basics
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.infoLocked()
+}
+
+// isRecovered reports whether the dialogue is recovered. Until then its mutex is held.
+func (d *Dialogue) isRecovered() bool {
+	select {
+	case <-d.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitRecovered waits until the dialogue is recovered or ctx ends, and reports whether it is recovered.
+func (d *Dialogue) awaitRecovered(ctx context.Context) bool {
+	select {
+	case <-d.ready:
+	case <-ctx.Done():
+	}
+	return d.isRecovered()
 }
 
 func (d *Dialogue) infoLocked() api.DialogueInfo {

@@ -1,11 +1,14 @@
 package dialogue
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -81,5 +84,62 @@ func TestRecoveryDelaysNoOthers(t *testing.T) {
 	<-d.end("test", nil)
 	if info := d.Info(); info.State != api.DialogueEnded || info.Name != "slow" {
 		t.Errorf("%+v", info)
+	}
+}
+
+// TestRequestsWhileOneIsRecovered: while the record of one dialogue is being read, the open requests of
+// the others are listed after a short wait, with the id of the one that is missing.
+func TestRequestsWhileOneIsRecovered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := recorded(t)
+		d, p := begin(t, filepath.Join(t.TempDir(), "d-1"))
+		s.play(d, p, s.calls[1].Offset) // it asks
+		slow, recovered := recovering(t, d.registry, "d-2", "slow")
+		d.registry.dialogues = map[string]*Dialogue{d.id: d, slow.id: slow}
+		list := func(want time.Duration, requests int, missing []string, tags ...string) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			began := time.Now()
+			r, err := d.registry.Requests(ctx, api.DialogueRequestsParams{Tags: tags})
+			if err != nil || len(r.Requests) != requests || !slices.Equal(r.Recovering, missing) {
+				t.Errorf("%d requests without those of %v, %v", len(r.Requests), r.Recovering, err)
+			}
+			if took := time.Since(began); took != want {
+				t.Errorf("the answer took %v, want %v", took, want)
+			}
+		}
+		list(time.Second, 1, []string{"d-2"})
+		list(time.Second, 0, []string{"d-2"}, "slow")
+		list(0, 0, nil, "other") // a dialogue without the tag is not waited for
+		time.AfterFunc(time.Second/2, recovered)
+		list(time.Second/2, 1, nil)
+		list(0, 1, nil)
+
+		another, _ := recovering(t, d.registry, "d-3", "")
+		d.registry.dialogues[another.id] = another
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err := d.registry.Requests(gone, api.DialogueRequestsParams{}); err != context.Canceled {
+			t.Errorf("a caller that is gone gets %v", err)
+		}
+	})
+}
+
+// recovering returns a dialogue whose record is being read until the returned function is called.
+func recovering(t *testing.T, r *Registry, id, tag string) (d *Dialogue, recovered func()) {
+	t.Helper()
+	rec, err := newRecord(filepath.Join(t.TempDir(), id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rec.end)
+	d = r.newDialogue(rec, about{ID: id, Params: api.DialogueCreateParams{Agent: "claude", Tags: []string{tag}}})
+	ready := make(chan struct{})
+	d.ready, d.basics = ready, basicInfo(d.about)
+	d.mu.Lock() // as recover does
+	return d, func() {
+		d.mu.Unlock()
+		close(ready)
 	}
 }

@@ -114,15 +114,27 @@ func (r *Registry) List(p api.DialogueListParams) []api.DialogueInfo {
 	return list
 }
 
+// recoveryWait is how long Requests waits for dialogues that are being recovered. Most records are read
+// in less; a long one takes many seconds.
+const recoveryWait = time.Second
+
 // Requests returns the open requests of all dialogues, the one that has waited longest first. It
-// waits for dialogues that are being recovered.
+// waits a while for dialogues that are being recovered, and names those that still are.
 func (r *Registry) Requests(ctx context.Context, p api.DialogueRequestsParams) (api.DialogueRequestsResult, error) {
 	result := api.DialogueRequestsResult{Requests: []api.DialogueWaiting{}}
+	wait, cancel := context.WithTimeout(ctx, recoveryWait)
+	defer cancel()
 	for _, d := range r.all() {
-		select {
-		case <-d.ready:
-		case <-ctx.Done():
-			return result, ctx.Err()
+		switch {
+		case d.isRecovered():
+		case !hasTags(d.basics.Tags, p.Tags):
+			continue
+		case !d.awaitRecovered(wait):
+			if err := ctx.Err(); err != nil {
+				return result, err
+			}
+			result.Recovering = append(result.Recovering, d.id)
+			continue
 		}
 		result.Requests = append(result.Requests, d.waiting(p.Tags)...)
 	}

@@ -120,6 +120,7 @@ func (o *share) trim(result any) any {
 		return r
 	case api.DialogueRequestsResult:
 		r.Requests = slices.DeleteFunc(slices.Clone(r.Requests), func(w api.DialogueWaiting) bool { return w.DialogueID != o.DialogueID || o.DialogueID == "" })
+		r.Recovering = slices.DeleteFunc(slices.Clone(r.Recovering), func(id string) bool { return id != o.DialogueID || o.DialogueID == "" })
 		return r
 	case api.DialogueTranscriptResult:
 		r.Requests = slices.Clone(r.Requests)

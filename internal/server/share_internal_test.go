@@ -105,7 +105,7 @@ func TestSharesSeeOnlyTheirOwn(t *testing.T) {
 			api.SessionDetails{SessionInfo: api.SessionInfo{Tags: []string{"secret"}}, EnvKeys: []string{"secret"}},
 			api.DialogueListResult{Dialogues: []api.DialogueInfo{{DialogueID: "d-1", Tags: []string{"secret"}, Remote: "secret"}, {DialogueID: "d-2", Name: "secret"}, {Name: "secret"}}},
 			api.DialogueInfo{Tags: []string{"secret"}, Remote: "secret"},
-			api.DialogueRequestsResult{Requests: []api.DialogueWaiting{{DialogueID: "d-1"}, {DialogueID: "d-2", Name: "secret"}, {Name: "secret"}}},
+			api.DialogueRequestsResult{Requests: []api.DialogueWaiting{{DialogueID: "d-1"}, {DialogueID: "d-2", Name: "secret"}, {Name: "secret"}}, Recovering: []string{"secret"}},
 		} {
 			text, err := json.Marshal(c.only.trim(result))
 			if err != nil || strings.Contains(string(text), "secret") || strings.Contains(string(text), "null,") && strings.Contains(string(text), `"sessions":null`) {

@@ -68,6 +68,9 @@ func TestAnnounced(t *testing.T) {
 	waiting := func() api.DialogueRequest {
 		t.Helper()
 		r := testkit.Must(w.DialogueRequests(w.ctx, api.DialogueRequestsParams{}))(t)
+		for len(r.Recovering) > 0 { // each call waits for it
+			r = testkit.Must(w.DialogueRequests(w.ctx, api.DialogueRequestsParams{}))(t)
+		}
 		if len(r.Requests) != 1 || r.Requests[0].DialogueID != d.DialogueID || r.Requests[0].Name != "build" || r.Requests[0].Agent != "claude" {
 			t.Fatalf("%+v", r)
 		}

@@ -3349,6 +3349,11 @@ export interface DialogueWaiting {
 export interface DialogueRequestsResult {
   /** over all dialogues */
   requests: DialogueWaiting[];
+  /**
+   * Has the ids of the dialogues whose requests are missing, because the daemon was restarted and
+   * still reads their records. The call waits a second for them; call again.
+   */
+  recovering?: string[];
 }
 
 /** Identifies the message that was sent. */

@@ -1,7 +1,7 @@
 // The dialogues and the requests that wait for an answer, as the daemon reports them. Events say
 // which dialogue has changed; only that one is read again.
 import { computed, effect, signal } from '@preact/signals';
-import type { DialogueInfo, DialogueWaiting } from '../../../sdk/typescript/src/types.js';
+import type { DialogueInfo, DialogueRequestsResult, DialogueWaiting } from '../../../sdk/typescript/src/types.js';
 import { prefs } from '../ui/prefs.js';
 import { go } from '../ui/route.js';
 import type { Conn, Push } from './conn.js';
@@ -57,14 +57,19 @@ async function readRequests(c: Conn): Promise<void> {
     return;
   }
   reading = true;
+  let incomplete: boolean;
   try {
     do {
       again = false;
-      waiting.value = (await c.call<{ requests: DialogueWaiting[] }>('dialogue.requests')).requests;
+      const { requests, recovering = [] } = await c.call<DialogueRequestsResult>('dialogue.requests');
+      waiting.value = [...requests, ...waiting.value.filter((w) => recovering.includes(w.dialogue_id))];
+      incomplete = recovering.length > 0;
     } while (again);
   } finally {
     reading = false;
   }
+  // The daemon was restarted, and waits for the dialogues that it recovers a while before each answer.
+  if (incomplete) void readRequests(c).catch(() => undefined);
 }
 
 onConnect(async (c) => {

@@ -5751,12 +5751,18 @@ class DialogueRequestsResult:
     requests: list[DialogueWaiting] = field(default_factory=list)
     """over all dialogues"""
 
+    recovering: list[str] = field(default_factory=list)
+    """Has the ids of the dialogues whose requests are missing, because the daemon was restarted
+    and still reads their records. The call waits a second for them; call again.
+    """
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueRequestsResult:
         """Takes the fields it knows from what a daemon sent."""
         get = data.get
         return cls(
             requests=[DialogueWaiting.from_dict(x) for x in get("requests") or ()],
+            recovering=get("recovering") or [],
         )
 
 
