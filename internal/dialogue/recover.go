@@ -86,13 +86,23 @@ func (r *Registry) recoverOne(id string, published journal.PublishedDialogue, tu
 			if err != nil {
 				r.drop(d, err)
 			}
-			close(ready)
+			d.endRecovery(ready)
 			if err != nil {
 				return
 			}
 		}
 		r.endOrphans(a.ID, owned)
 	})
+}
+
+// endRecovery wakes the callers that wait for the dialogue.
+func (d *Dialogue) endRecovery(ready chan struct{}) {
+	close(ready)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.process != nil {
+		d.armReportLocked() // countPages has left it out
+	}
 }
 
 // setEnded makes a new dialogue one that has ended.

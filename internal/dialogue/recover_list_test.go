@@ -126,6 +126,38 @@ func TestRequestsWhileOneIsRecovered(t *testing.T) {
 	})
 }
 
+// TestPageWhileOneIsRecovered: a page of the console opens and closes while the record of a dialogue is
+// being read. The request of this dialogue is reported after the recovery if no page is open then.
+func TestPageWhileOneIsRecovered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := recorded(t)
+		d, p := begin(t, filepath.Join(t.TempDir(), "d-1"))
+		reports := make(chan api.RequestReport, 1)
+		d.registry.config.OnRequest = func(r api.RequestReport) { reports <- r }
+		d.registry.config.OnRequestAfter = 10 * time.Second
+		d.registry.dialogues = map[string]*Dialogue{d.id: d}
+		page, closePage := context.WithCancel(t.Context())
+		d.registry.PageOpen(page)
+		s.play(d, p, s.calls[1].Offset) // it asks
+		ready := make(chan struct{})
+		d.ready = ready
+		d.mu.Lock() // as recover does
+		d.registry.PageOpen(page)
+		closePage()
+		synctest.Wait()
+		if n := d.registry.pages.Load(); n != 0 {
+			t.Errorf("%d pages count as open", n)
+		}
+		d.mu.Unlock()
+		d.endRecovery(ready)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if len(reports) != 1 {
+			t.Errorf("%d reports after the recovery", len(reports))
+		}
+	})
+}
+
 // recovering returns a dialogue whose record is being read until the returned function is called.
 func recovering(t *testing.T, r *Registry, id, tag string) (d *Dialogue, recovered func()) {
 	t.Helper()

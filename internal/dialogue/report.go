@@ -110,6 +110,9 @@ func (r *Registry) PageOpen(ctx context.Context) {
 func (r *Registry) countPages(by int64) {
 	r.pages.Add(by)
 	for _, d := range r.all() {
+		if !d.isRecovered() { // its mutex is held; endRecovery looks at the pages
+			continue
+		}
 		d.mu.Lock()
 		if d.process != nil {
 			d.armReportLocked()
