@@ -145,7 +145,7 @@ var (
 // Errors of a daemon that does not serve yet, or no longer serves. Another daemon may take
 // over soon. After ErrDaemonStarting a client may repeat any call, because the daemon has not
 // begun it; after ErrDaemonEnding only calls that are harmless when carried out twice, and
-// session.create, which has then created nothing.
+// session.create and dialogue.create, which have then created nothing.
 var (
 	ErrDaemonStarting = Errorf(CodeRuntimeUnavailable, "the daemon is starting").Because(ReasonStarting)
 	ErrDaemonEnding   = Errorf(CodeRuntimeUnavailable, "the daemon is shutting down").Because(ReasonStopping)

@@ -30,8 +30,8 @@ const DefaultReconnectFor = 30 * time.Second
 // if it destroys a session by its id, or if it creates an ephemeral session that has no name and
 // does not linger: the session of the first request ends without its connection. ExecRun, ExecStart
 // and ExecStream give each command a run_id, so that a repeated request finds the command instead of
-// running it again. A session is created with the next daemon if the old one answered that it is
-// ending, because it has then created none. Ephemeral sessions of a Client survive if it reconnects.
+// running it again. A session or dialogue is created with the next daemon if the old one answered that
+// it is ending, because it has then created none. Ephemeral sessions of a Client survive if it reconnects.
 // Any other call returns RUNTIME_UNAVAILABLE, with a message that it is not known whether the call
 // took effect.
 //
@@ -192,20 +192,20 @@ func (c *Client) call(ctx context.Context, method string, params any) (json.RawM
 }
 
 // isOver reports whether a call must not look for the next daemon, because the user stopped this
-// one: its sessions have ended, and no session is created behind the user's back.
+// one: its sessions have ended, and nothing is created behind the user's back.
 func isOver(err error, method string) bool {
 	switch method {
-	case "exec.run", "exec.start", "session.create", "session.destroy":
+	case "exec.run", "exec.start", "session.create", "session.destroy", "dialogue.create":
 		return api.SessionsEnded(err)
 	}
 	return false
 }
 
-// notCreated reports whether a daemon that is ending refused or cancelled the creation of a session.
-// A creation that fails leaves nothing, so another daemon may try.
+// notCreated reports whether a daemon that is ending refused or cancelled the creation of a session
+// or a dialogue. A creation that fails leaves nothing, so another daemon may try.
 func notCreated(err error, method string) bool {
 	_, unanswered := asLost(err)
-	return method == "session.create" && !unanswered && errors.Is(err, api.ErrDaemonEnding)
+	return (method == "session.create" || method == "dialogue.create") && !unanswered && errors.Is(err, api.ErrDaemonEnding)
 }
 
 // harmless reports whether a request may be sent twice.

@@ -223,22 +223,30 @@ func TestDaemonThatDoesNotServe(t *testing.T) {
 	}
 }
 
-// TestCreateWhileTheDaemonEnds: a daemon that ends creates no session, so the client asks the next one,
-// unless the user stopped the daemon.
+// TestCreateWhileTheDaemonEnds: a daemon that ends creates no session and no dialogue, so the client asks
+// the next one, unless the user stopped the daemon.
 func TestCreateWhileTheDaemonEnds(t *testing.T) {
-	c, d, ln := dial(t)
-	failed := make(chan error)
-	for _, last := range []string{`"ok":true,"data":{"session_id":"s-1"}`, `"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"stopped","details":{"reason":"stopping","sessions":"ended"}}`} {
-		go func() {
+	for method, create := range map[string]func(*client.Client) error{
+		"session.create": func(c *client.Client) error {
 			_, err := c.SessionCreate(timeout(t), api.SessionCreateParams{})
-			failed <- err
-		}()
-		d.say(`{"id":%q,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"not now","details":{"reason":"stopping"}}}`, d.request().ID)
-		d.Close()
-		d = accept(t, ln)
-		d.say(`{"id":%q,%s}`, d.request().ID, last)
-		if err := <-failed; (err != nil) != strings.Contains(last, "stopped") || err != nil && err.Error() != "stopped" {
-			t.Errorf("%v", err)
+			return err
+		},
+		"dialogue.create": func(c *client.Client) error {
+			_, err := c.DialogueCreate(timeout(t), api.DialogueCreateParams{})
+			return err
+		},
+	} {
+		c, d, ln := dial(t)
+		failed := make(chan error, 1)
+		for _, last := range []string{`"ok":true,"data":{}`, `"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"stopped","details":{"reason":"stopping","sessions":"ended"}}`} {
+			go func() { failed <- create(c) }()
+			d.say(`{"id":%q,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"not now","details":{"reason":"stopping"}}}`, d.request().ID)
+			d.Close()
+			d = accept(t, ln)
+			d.say(`{"id":%q,%s}`, d.request().ID, last)
+			if err := <-failed; (err != nil) != strings.Contains(last, "stopped") || err != nil && err.Error() != "stopped" {
+				t.Errorf("%s: %v", method, err)
+			}
 		}
 	}
 }

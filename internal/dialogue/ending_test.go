@@ -1,6 +1,12 @@
 package dialogue
 
-import "testing"
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+)
 
 var endSteps = []endStep{endNone, endAsked, endForced, endDestroying, endDestroyed, endVanished, endLeft, endOver}
 
@@ -84,6 +90,27 @@ func TestGivenUp(t *testing.T) {
 			if got := e.isGivenUp(); got != (want[i] == 'x') {
 				t.Errorf("%s (%q): %v", step, why, got)
 			}
+		}
+	}
+}
+
+// TestCreatedWhileTheDaemonEnds: the error of a creation that the end of the daemon cancels tells a client
+// to ask the next daemon, but not if the sessions end, too, or if the agent has its first message.
+func TestCreatedWhileTheDaemonEnds(t *testing.T) {
+	for _, c := range []struct {
+		why      error
+		prompted bool
+		again    bool
+	}{{api.ErrDaemonEnding, false, true}, {api.ErrDaemonStopped, false, false}, {api.ErrDaemonEnding, true, false}, {api.ErrDaemonStopped, true, false}} {
+		d, _ := quiet(t, filepath.Join(t.TempDir(), "d-1"), true)
+		d.process = nil
+		if err := d.endIfClosing(c.prompted); err != nil {
+			t.Errorf("before the end: %v", err)
+		}
+		d.registry.refuseStarts(c.why)
+		err := d.endIfClosing(c.prompted)
+		if again := errors.Is(err, api.ErrDaemonEnding) && !api.SessionsEnded(err); err == nil || again != c.again {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

@@ -211,7 +211,7 @@ func (r *Registry) Create(ctx context.Context, p api.DialogueCreateParams) (api.
 		r.dialogues[id] = d
 	}
 	r.mu.Unlock()
-	err = d.endIfClosing()
+	err = d.endIfClosing(prompt != "")
 	if err == nil {
 		err = d.noteCreated()
 	}
@@ -256,9 +256,14 @@ func (d *Dialogue) noteCreated() error {
 	return nil
 }
 
+// errPrompted is the error of a creation that the end of the daemon cancelled when the agent had its
+// first message. It is no ErrDaemonEnding: after that one, a client asks the next daemon, and the agent
+// would do twice what the message says.
+var errPrompted error = api.Errorf(api.CodeRuntimeUnavailable, "%s; the agent may have begun with the prompt", api.ErrDaemonEnding.Message)
+
 // endIfClosing ends the process if the daemon began to shut down while the process was started:
-// Close and Leave may have missed it.
-func (d *Dialogue) endIfClosing() error {
+// Close and Leave may have missed it. prompted says that the agent has its first message.
+func (d *Dialogue) endIfClosing(prompted bool) error {
 	d.registry.mu.Lock()
 	late := d.registry.closing
 	d.registry.mu.Unlock()
@@ -266,7 +271,10 @@ func (d *Dialogue) endIfClosing() error {
 		return nil
 	}
 	d.close("the daemon is shutting down", alreadyClosed)
-	return api.ErrDaemonEnding
+	if prompted {
+		return errPrompted
+	}
+	return context.Cause(d.registry.ctx)
 }
 
 // alreadyClosed is a channel for callers that do not wait.
@@ -396,7 +404,7 @@ func (r *Registry) sweep() {
 // Close ends all dialogues and waits for their processes and goroutines. The processes are killed
 // when force is closed.
 func (r *Registry) Close(force <-chan struct{}) {
-	list := r.refuseStarts()
+	list := r.refuseStarts(api.ErrDaemonStopped)
 	var all sync.WaitGroup
 	for _, d := range list {
 		all.Go(func() { d.close("the daemon is shutting down", force) })
@@ -408,7 +416,7 @@ func (r *Registry) Close(force <-chan struct{}) {
 
 // Leave releases the processes, which go on; the next daemon recovers them.
 func (r *Registry) Leave() {
-	list := r.refuseStarts()
+	list := r.refuseStarts(api.ErrDaemonEnding)
 	close(r.done)
 	for _, d := range list {
 		d.leave()
@@ -416,11 +424,13 @@ func (r *Registry) Leave() {
 	r.tasks.Wait()
 }
 
-func (r *Registry) refuseStarts() []*Dialogue {
+// refuseStarts refuses new dialogues, cancels those that are being created, and returns the others. why
+// tells the creators of those that are cancelled whether to ask the next daemon.
+func (r *Registry) refuseStarts(why error) []*Dialogue {
 	r.mu.Lock()
 	r.closing = true
+	r.stopStarts(why)
 	r.mu.Unlock()
-	r.stopStarts(api.ErrDaemonEnding)
 	return r.all()
 }
 

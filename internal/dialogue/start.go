@@ -45,7 +45,7 @@ func (d *Dialogue) start(ctx context.Context, resume, createID string) error {
 	}
 	creating, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(d.registry.ctx, func() { stop(api.ErrDaemonEnding) })()
+	defer context.AfterFunc(d.registry.ctx, func() { stop(context.Cause(d.registry.ctx)) })()
 	ctx, cancel := context.WithTimeoutCause(creating, d.registry.config.StartTimeout, errNoAnswer)
 	defer cancel()
 	// The creation of a session elsewhere has its own limit, which is longer.
@@ -276,7 +276,7 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 		d.markEnded()
 		return d.Info(), err
 	}
-	if err := d.endIfClosing(); err != nil {
+	if err := d.endIfClosing(false); err != nil {
 		return d.Info(), err
 	}
 	d.log.Info("dialogue resumed", "epoch", d.Info().Epoch)

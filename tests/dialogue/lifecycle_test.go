@@ -139,6 +139,51 @@ func TestCreateGivenUp(t *testing.T) {
 	w.nothingLeft("given up")
 }
 
+// TestCreateOutlivesTheDaemon: if the daemon is replaced while it starts the agent, the next one starts the
+// agent again. The message that begins the dialogue is sent once.
+func TestCreateOutlivesTheDaemon(t *testing.T) {
+	t.Parallel()
+	w := start(t, trltest.Args("--log-level", "info"))
+	dir := t.TempDir()
+	starts, heard, agent := filepath.Join(dir, "starts"), filepath.Join(dir, "heard"), filepath.Join(dir, "agent")
+	script := fmt.Sprintf("#!/bin/sh\necho x >>%[1]s\n[ \"$(cat %[1]s)\" = x ] && exec %[2]s -silent \"$@\"\nexec %[2]s \"$@\"\n", starts, fakeAgent())
+	if err := os.WriteFile(agent, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := func(path string) string {
+		b, _ := os.ReadFile(path)
+		return string(b)
+	}
+	p := fake()
+	p.Argv, p.Name, p.Prompt = []string{agent, "-heard", heard}, "build", "say hello"
+	type created struct {
+		info api.DialogueInfo
+		err  error
+	}
+	done := make(chan created, 1)
+	c := w.daemon.Client(t)
+	go func() {
+		info, err := c.DialogueCreate(w.ctx, p)
+		done <- created{info, err}
+	}()
+	testkit.Eventually(t, "the agent hears of it", func() bool { return strings.Contains(text(heard), "initialize") })
+	w.daemon.Signal(t, syscall.SIGUSR2)
+	r := <-done
+	if r.err != nil || r.info.Name != "build" {
+		t.Fatalf("%+v, %v", r.info, r.err)
+	}
+	f := w.follow(r.info.DialogueID, 0)
+	f.until(api.DialogueEventTurnEnded)
+	f.close()
+	if list := testkit.Must(w.DialogueList(w.ctx, api.DialogueListParams{}))(t).Dialogues; len(list) != 1 {
+		t.Errorf("%+v", list)
+	}
+	if n := strings.Count(text(heard), "say hello"); n != 1 || text(starts) != "x\nx\n" {
+		t.Errorf("%d messages, starts %q", n, text(starts))
+	}
+	w.terminate(r.info.DialogueID)
+}
+
 // TestOwnership: the session belongs to the dialogue from before the start of the program
 // until after its end, and others get at it only by force.
 func TestOwnership(t *testing.T) {
