@@ -1,7 +1,7 @@
 import { Dialogue, type DialogueOptions } from "./dialogue.js";
 import { ConnectionLostError, TrlError } from "./errors.js";
 import { fromWire, toWire, type Camel } from "./names.js";
-import { isOver, isUnavailable, lasting, mayHaveBeenDone, Patience, stopped, type Link, type ReconnectOptions } from "./reconnect.js";
+import { isNotCreated, isOver, isUnavailable, lasting, mayHaveBeenDone, Patience, stopped, type Link, type ReconnectOptions } from "./reconnect.js";
 import type { CallMethod, CallParams, CallResult, ExecResult } from "./results.js";
 import { Exec, Session, type RunOptions } from "./session.js";
 import { EventStream, type StreamOptions } from "./stream.js";
@@ -162,7 +162,7 @@ export class Trl {
         return this.#note(request, await this.#transport.call(stillToWait(request, begin), signal, isTied(request), again));
       } catch (error) {
         if (!isUnavailable(error)) throw error;
-        if (mayHaveBeenDone(error) && !isRepeatable(request)) throw error;
+        if (mayHaveBeenDone(error) && !isRepeatable(request) && !isNotCreated(request, error)) throw error;
         if (isOver(request, error) || (upkeep === "leave" && error.reason === stopped)) throw error;
         await patience.pause(error, signal, performance.now() - attempt, upkeep !== "own");
       }

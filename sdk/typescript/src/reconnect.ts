@@ -22,9 +22,20 @@ export interface Link extends ReconnectOptions {
 /** The methods whose repeated call waits for earlier work. */
 export const lasting: ReadonlySet<string> = new Set(["exec.run", "exec.start", "exec.wait", "session.wait", "exec.stream", "session.attach"]);
 
-/** Whether there is nothing left to wait for: the daemon was stopped, and has ended its sessions. */
+/** The methods that leave nothing if they fail. */
+const creating: ReadonlySet<string> = new Set(["session.create", "dialogue.create"]);
+
+/**
+ * Whether the next daemon must not be asked: this one was stopped, and has ended its sessions. There is nothing
+ * left to wait for, and nothing is created behind the user's back.
+ */
 export function isOver({ method }: WireRequest, error: TrlError): boolean {
-  return lasting.has(method) && error.details["sessions"] === "ended";
+  return (lasting.has(method) || creating.has(method)) && error.details["sessions"] === "ended";
+}
+
+/** Whether a daemon that is ending refused or cancelled a creation, so that the next one may try. */
+export function isNotCreated({ method }: WireRequest, error: TrlError): boolean {
+  return creating.has(method) && !(error instanceof ConnectionLostError) && error.reason === "stopping";
 }
 
 /** The reason of an error because a user stopped the daemon, and only a new call may start another. */

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readFile, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import test from "node:test";
+import { fileURLToPath } from "node:url";
 import { ConnectionLostError, type Exit, type StreamItem } from "@trl-dev/trl";
 import { Daemon, eventually } from "./daemon.js";
 
@@ -120,6 +121,33 @@ test("a run of its own ends with its client", async (t) => {
   await trl.close();
   await lost;
   await eventually(async () => (await other.call("session.list")).sessions.every((s) => s.state === "terminated"));
+});
+
+test("what a daemon does not create before it is upgraded, the next one creates", async (t) => {
+  const daemon = await Daemon.start(t);
+  const trl = await daemon.connect(t);
+  const agent = resolve(process.env["TRL_TEST_AGENT"] ?? resolve(dirname(fileURLToPath(import.meta.url)), "../../../build/fakeagent"));
+  /** A program that does not answer when it is started for the first time. */
+  const hangsOnce = async (name: string, program: string) => {
+    const path = join(daemon.stateDir, name);
+    const starts = () => readFile(path + ".starts", "utf8").catch(() => "");
+    const script = `#!/bin/sh\necho x >>${path}.starts\n[ "$(cat ${path}.starts)" = x ] && exec sleep 1000\nexec ${program} "$@"\n`;
+    await writeFile(path, script, { mode: 0o700 });
+    return { path, starts };
+  };
+  const shell = await hangsOnce("bash", "bash");
+  const program = await hangsOnce("agent", agent);
+  const session = trl.session({ shell: shell.path, name: "one" });
+  const dialogue = trl.dialogue({ agent: "claude", argv: [program.path], workingDir: "/tmp", name: "two", prompt: "say hello" });
+  await eventually(async () => (await shell.starts()) === "x\n" && (await program.starts()) === "x\n");
+  await trl.call("system.upgrade");
+  const s = await session;
+  assert.equal((await s.run("echo alive")).stdout, "alive\n");
+  const d = await dialogue;
+  await eventually(async () => (await d.info()).turns === 1);
+  assert.deepEqual([await shell.starts(), await program.starts()], ["x\nx\n", "x\nx\n"]);
+  assert.equal((await trl.call("dialogue.list")).dialogues.length, 1);
+  await d.terminate();
 });
 
 test("events go on after a restart", async (t) => {

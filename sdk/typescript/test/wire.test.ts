@@ -237,6 +237,27 @@ test("a command is never sent twice", async (t) => {
   assert.equal(requests.length, 10);
 });
 
+test("what an ending daemon did not create is asked of the next one, unless its sessions have ended", async (t) => {
+  let details: object = {};
+  const { trl, requests } = await fakeDaemon(t, (request) => {
+    const { connection, id } = request;
+    if (requests.length % 2 === 0) return connection.answer(request, { session_id: "s-1", dialogue_id: "d-1" });
+    connection.say({ id, ok: false, error: { code: "RUNTIME_UNAVAILABLE", message: "not now", details } });
+  });
+  const creations = [() => trl.session(), () => trl.dialogue({ agent: "claude" })];
+  details = { reason: "stopping" };
+  for (const create of creations) await create();
+  assert.deepEqual(requests.splice(0).map((r) => r.method), ["session.create", "session.create", "dialogue.create", "dialogue.create"]);
+  await assert.rejects(trl.call("session.set", { sessionId: "s-1" }), { message: "not now" });
+  for (details of [{ reason: "stopping", sessions: "ended" }, {}]) {
+    for (const create of creations) {
+      requests.length = 0;
+      await assert.rejects(create(), { message: "not now" });
+    }
+  }
+  assert.equal(requests.length, 1);
+});
+
 test("a command whose stream is lost before its answer is asked for again with its id, and so runs once", async (t) => {
   const { trl, requests } = await fakeDaemon(t, (request) => {
     const { connection } = request;
