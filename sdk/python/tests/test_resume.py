@@ -161,6 +161,10 @@ def test_what_may_be_asked_again() -> None:
     assert retry(read).delay(trl.TrlError("CONFLICT", "m")) is None
     assert retry(read).delay(starting) == 0 and retry(run).delay(starting) == 0
     assert retry(read).delay(ending) == 0 and retry(run).delay(ending) is None
+    stopped = trl.TrlError("RUNTIME_UNAVAILABLE", "m", {"reason": STOPPING, "sessions": "ended"})
+    for create in _request.session_create({}), _request.raw("dialogue.create", {"agent": "claude"}):
+        assert retry(create).delay(ending) == 0, "it has created nothing"
+        assert [retry(create).delay(e) for e in (stopped, lost, other)] == [None] * 3
     again = retry(read)
     assert again.delay(other) == 0
     now = 10.0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import trl_client as trl
-from conftest import PATIENCE, Daemon, until
+from conftest import PATIENCE, Daemon, agent, until
 from fake import Conn, FakeDaemon
 
 LINES = 1500
@@ -176,6 +176,35 @@ def test_an_upgrade_is_not_noticed(daemon: Daemon) -> None:
         thread.join(PATIENCE)
         assert waiting[0].reason == "exit"
         assert s.run("echo alive").stdout == "alive\n"
+
+
+def test_the_next_daemon_creates_what_this_one_did_not(daemon: Daemon, tmp_path: Path) -> None:
+    """The shell and the agent do not answer when they are started for the first time, until the daemon is upgraded."""
+    programs = {"bash": "bash", "agent": agent()}
+    for name, program in programs.items():
+        starts = tmp_path / f"{name}.starts"
+        (tmp_path / name).write_text(
+            f'#!/bin/sh\necho x >>{starts}\n[ "$(cat {starts})" = x ] && exec sleep 1000\nexec {program} "$@"\n')
+        (tmp_path / name).chmod(0o700)
+
+    def starts_are(want: str) -> bool:
+        files = [tmp_path / f"{name}.starts" for name in programs]
+        return all(f.exists() and f.read_text() == want for f in files)
+
+    async def main() -> None:
+        async with trl.aio.connect(daemon.socket) as t:
+            session = asyncio.ensure_future(t.session(shell=str(tmp_path / "bash"), name="one"))
+            dialogue = asyncio.ensure_future(
+                t.dialogue("claude", argv=[str(tmp_path / "agent")], working_dir="/tmp", name="two"))
+            await asyncio.to_thread(until, lambda: starts_are("x\n"), "both were started")
+            await t.call("system.upgrade")
+            assert (await (await session).run("echo alive")).stdout == "alive\n"
+            d = await dialogue
+            assert starts_are("x\nx\n") and [i.dialogue_id for i in await t.dialogues()] == [d.id]
+            await d.terminate()
+            await (await session).destroy()
+
+    asyncio.run(asyncio.wait_for(main(), 2 * PATIENCE))
 
 
 def test_an_ephemeral_session_outlives_the_daemon(daemon: Daemon) -> None:

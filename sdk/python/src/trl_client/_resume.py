@@ -30,6 +30,9 @@ STOPPING = "stopping"
 LASTING = ("exec.run", "exec.start", "exec.wait", "session.wait", "exec.stream", "session.attach")
 """The calls and streams that cannot succeed any more once the daemon has ended its sessions."""
 
+CREATING = ("session.create", "dialogue.create")
+"""The calls that leave nothing if they fail."""
+
 
 class Backoff:
     """The pauses between attempts to reach a daemon: short at first, and bounded in total."""
@@ -66,6 +69,11 @@ def gone(error: TrlError) -> bool:
 def not_begun(error: TrlError) -> bool:
     """Report whether the request has certainly not taken effect."""
     return gone(error) and error.reason == STARTING
+
+
+def not_created(error: TrlError, method: str) -> bool:
+    """Report whether a daemon that is ending refused or cancelled a creation, so that the next one may try."""
+    return method in CREATING and gone(error) and error.reason == STOPPING and not isinstance(error, ConnectionLost)
 
 
 class Outage:
@@ -109,9 +117,10 @@ class Retry:
 
     def delay(self, error: TrlError) -> float | None:
         """Return how long to wait before the request is sent again; None if it must not be."""
-        if self._request.method in LASTING and error.details.get("sessions") == "ended":
-            return None  # the daemon was stopped, and there is nothing left to wait for
-        if not_begun(error) or gone(error) and self._request.repeatable():
+        method = self._request.method
+        if method in LASTING + CREATING and error.details.get("sessions") == "ended":
+            return None  # the daemon was stopped: there is nothing left to wait for, and the user wants nothing new
+        if not_begun(error) or not_created(error, method) or gone(error) and self._request.repeatable():
             return self._outage.delay(error)
         return None
 
