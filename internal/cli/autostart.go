@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
@@ -91,7 +92,7 @@ func (a *app) awaitHolder(ctx context.Context, cfg config.Config) (*client.Clien
 				"use that socket, or set another state_dir for a second daemon")
 		}
 		if pause.Wait(ctx) != nil {
-			return nil, noAnswer(h)
+			return nil, noAnswer(h.PID, h.Socket)
 		}
 		if c, err := a.dialSocket(ctx, cfg); err == nil || !isAbsent(err) {
 			return c, err
@@ -99,9 +100,13 @@ func (a *app) awaitHolder(ctx context.Context, cfg config.Config) (*client.Clien
 	}
 }
 
+// errNoAnswer is for errors.Is with an error of noAnswer.
+var errNoAnswer = api.Errorf(api.CodeRuntimeUnavailable, "the daemon does not answer").Because("no_answer")
+
 // noAnswer is the error for a daemon that runs but cannot be reached.
-func noAnswer(h place.Holder) error {
-	return ui.WithHint(fmt.Errorf("the daemon with pid %d does not answer on %s", h.PID, h.Socket), "`trl stop` ends it")
+func noAnswer(pid int, socket string) error {
+	err := api.Errorf(errNoAnswer.Code, "the daemon with pid %d does not answer on %s", pid, socket)
+	return ui.WithHint(err.Because(errNoAnswer.Reason()), "`trl stop` ends it")
 }
 
 // isMeant reports whether the holder of the state directory is the daemon that the settings

@@ -53,8 +53,6 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	c, err := dial(ctx, cfg)
 	switch {
 	case err == nil:
-	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && a.url == "": // that of dialRunning
-		return nil, notReached(cfg, hint)
 	case !isAbsent(err):
 		return nil, err
 	case client.IsGRPC(a.url):
@@ -166,7 +164,7 @@ func (a *app) sameMachine() bool { return client.IsLocal(a.url) }
 // socket, if it is frozen or cannot write to the directory; then another could not start.
 func notReached(cfg config.Config, hint string) error {
 	if h, held := place.FindHolder(cfg.StateDir); held && !h.Stopping && isMeant(cfg, h) {
-		return noAnswer(h)
+		return noAnswer(h.PID, h.Socket)
 	}
 	return ui.WithHint(noDaemon(cfg), "%s", hint)
 }
@@ -176,8 +174,11 @@ func noDaemon(cfg config.Config) error {
 }
 
 // dialSocket connects and waits for one answer: a daemon that is about to exit may never accept a
-// connection that waits in its queue. Once it has answered, it counts the connection and stays.
+// connection that waits in its queue. Once it has answered, it counts the connection and stays. A
+// daemon that starts may take startTimeout for that answer; one that takes longer is frozen.
 func (a *app) dialSocket(ctx context.Context, cfg config.Config) (*client.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	var c *client.Client
 	var err error
 	if cfg.Origin("socket") == config.OriginDefault {
@@ -203,11 +204,24 @@ func (a *app) dialSocket(ctx context.Context, cfg config.Config) (*client.Client
 	if err == nil {
 		return c, nil
 	}
-	_ = c.Close()
-	if errors.Is(err, api.ErrRuntimeUnavailable) {
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = unanswered(cfg, c)
+	} else if errors.Is(err, api.ErrRuntimeUnavailable) {
 		err = fmt.Errorf("%w: %w", errGone, err)
 	}
+	_ = c.Close()
 	return nil, err
+}
+
+// unanswered returns the error for a daemon that accepts connections and does not answer. The process
+// at the other end of the socket may be the service manager that made it, so the lock of the state
+// directory counts more.
+func unanswered(cfg config.Config, c *client.Client) error {
+	if h, held := place.FindHolder(cfg.StateDir); held && isMeant(cfg, h) {
+		return noAnswer(h.PID, h.Socket)
+	}
+	pid, _ := c.PeerPID()
+	return noAnswer(pid, c.Socket())
 }
 
 // errGone is the error of a daemon that exited without an answer.

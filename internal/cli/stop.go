@@ -35,7 +35,7 @@ the next daemon finds them. It is not an error if no daemon runs.`,
 
 func (a *app) stop(cmd *cobra.Command, timeout ui.SecondsFlag) error {
 	c, cfg, err := a.connectRunning(cmd)
-	if err != nil {
+	if err != nil && !errors.Is(err, errNoAnswer) {
 		return err
 	}
 	wait := time.Minute
@@ -43,7 +43,7 @@ func (a *app) stop(cmd *cobra.Command, timeout ui.SecondsFlag) error {
 		wait = time.Duration(*timeout.Value * float64(time.Second))
 	}
 	if c == nil {
-		return a.stopped(cfg, wait)
+		return a.stopped(cfg, wait, err)
 	}
 	defer c.Close()
 	pid, ok := c.PeerPID()
@@ -55,21 +55,24 @@ func (a *app) stop(cmd *cobra.Command, timeout ui.SecondsFlag) error {
 	if err != nil {
 		return fmt.Errorf("daemon on %s, pid %d: %w", cfg.Socket, pid, err)
 	}
-	if err := unix.Kill(pid, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
+	if err := terminate(pid); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("daemon on %s, pid %d: %w", cfg.Socket, pid, err)
 	}
 	if err := gone(wait); err != nil {
-		return ui.WithHint(fmt.Errorf("daemon on %s, pid %d: still running after %s: %w", cfg.Socket, pid, wait, err),
-			"`kill -9 %d` ends it at once; its sessions keep running, and the next daemon finds them", pid)
+		return withKillHint(fmt.Errorf("daemon on %s, pid %d: still running after %s: %w", cfg.Socket, pid, wait, err), pid)
 	}
 	return nil
 }
 
-// stopped stops a daemon that cannot be reached. Such a daemon holds the lock of the state
-// directory while it exits, which stopped waits for, or if its socket was removed.
-func (a *app) stopped(cfg config.Config, wait time.Duration) error {
+// stopped stops a daemon that cannot be reached, for the given reason: nil if no daemon listens. Such
+// a daemon holds the lock of the state directory while it exits, which stopped waits for, or if it
+// is frozen or its socket was removed.
+func (a *app) stopped(cfg config.Config, wait time.Duration, reason error) error {
 	h, held := place.FindHolder(cfg.StateDir)
 	if !held || !isMeant(cfg, h) {
+		if reason != nil {
+			return errors.Unwrap(reason) // the hint of noAnswer names this command
+		}
 		a.Stderr.Line("trl: " + noDaemon(cfg).Error())
 		return nil
 	}
@@ -77,14 +80,27 @@ func (a *app) stopped(cfg config.Config, wait time.Duration) error {
 	if err == nil && !h.Stopping {
 		// The lock is held, so the process id in it is still that of the daemon.
 		if _, held = place.FindHolder(cfg.StateDir); held {
-			err = unix.Kill(h.PID, unix.SIGTERM)
+			err = terminate(h.PID)
 		}
 	}
 	if err == nil {
 		err = gone(wait)
 	}
 	if err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("daemon with pid %d: still running after %s: %w", h.PID, wait, err)
+		return withKillHint(fmt.Errorf("daemon with pid %d: still running after %s: %w", h.PID, wait, err), h.PID)
 	}
 	return nil
+}
+
+// terminate sends SIGTERM, and SIGCONT so that a process that was stopped receives it.
+func terminate(pid int) error {
+	err := unix.Kill(pid, unix.SIGTERM)
+	if err == nil {
+		_ = unix.Kill(pid, unix.SIGCONT)
+	}
+	return err
+}
+
+func withKillHint(err error, pid int) error {
+	return ui.WithHint(err, "`kill -9 %d` ends it at once; its sessions keep running, and the next daemon finds them", pid)
 }

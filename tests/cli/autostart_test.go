@@ -39,6 +39,24 @@ func (s *sandbox) daemonPID(t *testing.T) int {
 	return info.PID
 }
 
+// freeze stops every thread of the daemon until the end of the test, and returns its process id.
+func (s *sandbox) freeze(t *testing.T) int {
+	t.Helper()
+	pid := s.daemonPID(t)
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGCONT) })
+	testkit.Eventually(t, "all its threads are stopped", func() bool {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		return !slices.ContainsFunc(tasks, func(path string) bool {
+			text, err := os.ReadFile(path)
+			return err == nil && !strings.Contains(string(text), ") T ")
+		})
+	})
+	return pid
+}
+
 func TestManyStartOneDaemon(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
@@ -193,18 +211,7 @@ func TestNoStartWithALostSocket(t *testing.T) {
 	if o := s.run(t, "ls"); o.status != 0 {
 		t.Fatalf("%+v", o)
 	}
-	pid := s.daemonPID(t)
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil { // so that it makes no other socket
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGCONT) })
-	testkit.Eventually(t, "all its threads are stopped", func() bool {
-		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		return !slices.ContainsFunc(tasks, func(path string) bool {
-			text, err := os.ReadFile(path)
-			return err == nil && !strings.Contains(string(text), ") T ")
-		})
-	})
+	pid := s.freeze(t) // so that it makes no other socket
 	if err := os.Remove(s.socket()); err != nil {
 		t.Fatal(err)
 	}
@@ -213,6 +220,34 @@ func TestNoStartWithALostSocket(t *testing.T) {
 		if o := s.run(t, args...); o.status != 125 || !strings.Contains(o.stderr, want) || !strings.Contains(o.stderr, "trl stop") {
 			t.Errorf("%q: %+v", args, o)
 		}
+	}
+}
+
+// TestFrozenDaemon: no command waits forever for a daemon that accepts connections and answers nothing,
+// and trl stop ends it.
+func TestFrozenDaemon(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	if o := s.run(t, "new", "kept"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	pid := s.freeze(t)
+	want := fmt.Sprintf("trl: the daemon with pid %d does not answer on %s\n", pid, s.socket())
+	t.Run("commands", func(t *testing.T) {
+		for _, line := range []string{"ls", "ls --no-start", "run true", "run -s kept true", "log", "mcp"} {
+			t.Run(line, func(t *testing.T) {
+				t.Parallel()
+				if o := s.run(t, strings.Fields(line)...); o.status != 125 || !strings.HasPrefix(o.stderr, want) || !strings.Contains(o.stderr, "hint: `trl stop` ends it") {
+					t.Errorf("%+v", o)
+				}
+			})
+		}
+	})
+	if o := s.run(t, "stop"); o.status != 0 || o.stderr != "" {
+		t.Errorf("trl stop: %+v", o)
+	}
+	if list := s.daemons(); len(list) > 0 {
+		t.Errorf("still there: %+v", list)
 	}
 }
 
