@@ -126,9 +126,9 @@ func (h *HTTP) Serve(ln net.Listener) error {
 	if h.listen(ln) != nil {
 		return nil
 	}
-	serve := ln
+	serve := net.Listener(steadyListener{ln})
 	if h.cfg.TLS != nil {
-		serve = tls.NewListener(ln, h.cfg.TLS)
+		serve = tls.NewListener(serve, h.cfg.TLS)
 	}
 	err := h.http.Serve(serve)
 	if h.server.isClosing() || h.isOff() {

@@ -223,6 +223,30 @@ func TestHTTPSlowButSteady(t *testing.T) {
 	})
 }
 
+// TestHTTPVerySlowButSteady: how little a client takes does not matter, only that it takes something.
+func TestHTTPVerySlowButSteady(t *testing.T) {
+	inBubble(t, func(svc *service, conn net.Conn) {
+		const size = 256 << 10
+		svc.oldExec("x-1", strings.Repeat("x", size)).exit()
+		fmt.Fprint(conn, head("GET /v1/exec/x-1/stdout"))
+		resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 16), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, buf := 0, make([]byte, 1<<10)
+		for {
+			m, err := io.ReadFull(resp.Body, buf)
+			if n += m; err != nil {
+				break
+			}
+			time.Sleep(server.DefaultWriteTimeout / 2)
+		}
+		if n != size {
+			t.Errorf("cut off after %d bytes", n)
+		}
+	})
+}
+
 // TestHTTPRawThatVanishes: what cannot be kept as promised must not look complete.
 func TestHTTPRawThatVanishes(t *testing.T) {
 	w := startWeb(t, server.Config{}, server.HTTPConfig{})

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// pieceBytes is how much is written before the deadline of the client is extended: it
-// has to take that much in the time.
+// pieceBytes is how much is written before the deadline of the client is extended. A client that
+// takes less in that time gets it again; see steadyConn.
 const pieceBytes = 64 << 10
 
 // reply writes an answer. It gives a client up that takes nothing for the timeout.

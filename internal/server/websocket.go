@@ -26,11 +26,7 @@ func (x *exchange) webSocket() {
 	}
 	ws.SetReadLimit(-1) // the reader of lines has its own
 	s := x.http.server
-	stream := &wsStream{ws: ws, cut: x.conn.cut}
-	stream.stalled = time.AfterFunc(s.cfg.WriteTimeout, func() { _ = stream.CloseNow() })
-	stream.stalled.Stop()
-	stream.timeout = s.cfg.WriteTimeout
-	stream.lifetime = x.conn.ctx
+	stream := &wsStream{ws: ws, cut: x.conn.cut, limit: x.conn.nc.SetWriteDeadline, timeout: s.cfg.WriteTimeout, lifetime: x.conn.ctx}
 	c := s.newConn(x.conn.ctx, stream, x.conn.peer(), transportWebSocket, *x.caller)
 	c.scope, c.only, c.closeEnds = x.scope, x.only, true
 	if refusal := s.addConn(c); refusal != nil {
@@ -64,8 +60,8 @@ type wsStream struct {
 	cut func() // closes the connection below
 	// lifetime is that of the connection below. Its end says why the WebSocket is closed.
 	lifetime context.Context
-	timeout  time.Duration
-	stalled  *time.Timer               // runs while something is written
+	timeout  time.Duration             // for the client to take something
+	limit    func(time.Time) error     // sets the deadline for it; see steadyConn
 	wrote    atomic.Pointer[time.Time] // when that was last; nil: never
 
 	message io.Reader      // that is being read; nil between two
@@ -115,9 +111,9 @@ func (s *wsStream) Read(p []byte) (int, error) {
 
 // Write writes each line as a message. A long line may come in several pieces.
 func (s *wsStream) Write(p []byte) (int, error) {
-	s.stalled.Reset(s.timeout)
+	_ = s.limit(time.Now().Add(s.timeout))
 	defer func() {
-		s.stalled.Stop()
+		_ = s.limit(time.Time{})
 		now := time.Now()
 		s.wrote.Store(&now)
 	}()

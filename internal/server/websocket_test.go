@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -261,6 +262,31 @@ func TestWebSocketReaderThatTakesNothing(t *testing.T) {
 	s.send(streamRequest("1", "a", "count 100000"))
 	receive(t, w.service.closed)
 	testkit.Eventually(t, "no connection is open", func() bool { return w.Connections() == 0 })
+}
+
+// TestWebSocketSlowButSteady: how little a client takes does not matter, only that it takes something.
+func TestWebSocketSlowButSteady(t *testing.T) {
+	inBubble(t, func(_ *service, conn net.Conn) {
+		const size = 32 << 10
+		fmt.Fprint(conn, head("GET /v1/ws", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="))
+		resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 16), nil)
+		if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+			t.Errorf("%+v, %v", resp, err)
+			return
+		}
+		request := streamRequest("1", "a", "count 1000")
+		frame := []byte{0x81, 0x80 | byte(len(request)), 0, 0, 0, 0} // all of a text, masked with zeros
+		_, _ = conn.Write(append(frame, request...))
+		n, buf := 0, make([]byte, 1<<10)
+		for n < size {
+			m, err := io.ReadFull(conn, buf)
+			if n += m; err != nil {
+				t.Errorf("cut off after %d bytes: %v", n, err)
+				return
+			}
+			time.Sleep(server.DefaultWriteTimeout/2 + 2*time.Second) // also while a ping could wait for its turn
+		}
+	})
 }
 
 // TestWebSocketKeepAlive: the server sends a ping after 15 s of silence.
