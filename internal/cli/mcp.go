@@ -38,6 +38,9 @@ another; the model may choose another for each new session.`,
   codex mcp add trl -- trl mcp --shell zsh`,
 		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(groups) == 0 && cmd.Flags().Changed("tools") {
+				return ui.UsageErrorf(cmd, "--tools: must not be empty; the groups are %s", strings.Join(mcp.Groups, ", "))
+			}
 			if err := mcp.CheckGroups(groups); err != nil {
 				return ui.UsageErrorf(cmd, "--tools: %s", err)
 			}
