@@ -91,7 +91,7 @@ func (a *app) detachKey(cmd *cobra.Command) (*view.Keys, error) {
 	}
 	keys, err := view.NewKeys(cfg.DetachKey)
 	if err != nil {
-		return nil, ui.UsageErrorf(cmd, "detach_key: %s (%s)", err, cfg.Origin("detach_key"))
+		return nil, err
 	}
 	return keys.Twice(), nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/terminal/view"
 )
 
 // globalSettings are the settings that every command needs to find the daemon.
@@ -51,6 +52,9 @@ func (a *app) settings(cmd *cobra.Command) (config.Config, error) {
 	cfg, err := config.Load(cmd.Flags(), environ)
 	if err != nil {
 		return cfg, err
+	}
+	if _, err := view.NewKeys(cfg.DetachKey); err != nil {
+		return config.Config{}, fmt.Errorf("detach_key: %w (%s)", err, cfg.Origin("detach_key"))
 	}
 	a.config = cfg
 	if err := a.place.resolve(cmd, cfg, a.url); err != nil {
