@@ -40,10 +40,10 @@ With --http it also serves HTTP, and with --grpc gRPC, to callers with a token: 
 TRL_AUTH_TOKEN, or in the file token in the state directory, which the first start creates.
 
 With --stdio one client speaks the protocol on stdin and stdout. After the end of its
-input the daemon closes the stdin of commands with stdin_open, answers every request and
-streams commands until they exit; then it ends subscriptions, its sessions and itself. A
-timeout_s limits how long that takes. If its stdout is closed, and at SIGTERM, the daemon
-ends at once.
+input the daemon closes the stdin of commands with stdin_open and of sessions of the kind
+program, answers every request and streams commands until they exit; then it ends
+subscriptions, its sessions and itself. A timeout_s limits how long that takes. If its
+stdout is closed, and at SIGTERM, the daemon ends at once.
 
 Each setting below may also come from the environment (the name in brackets) or from the
 configuration file. trl config shows the effective values.`,

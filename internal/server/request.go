@@ -59,7 +59,7 @@ func (c *conn) handle(line, body []byte, taken int64, named func()) {
 		c.refused(req, bad)
 		return
 	}
-	if req.Method != "exec.input" {
+	if req.Method != "exec.input" && req.Method != "session.input" {
 		written()
 	}
 	m, ok := c.server.methods[req.Method]

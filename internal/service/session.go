@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
 )
 
@@ -13,7 +14,25 @@ func (s *Service) SessionCreate(ctx context.Context, p api.SessionCreateParams) 
 	if err := p.Check(); err != nil {
 		return api.SessionInfo{}, err
 	}
-	return s.registry.Create(ctx, p)
+	info, err := s.registry.Create(ctx, p)
+	if err == nil && info.Kind == api.KindProgram {
+		s.endProgramWithInput(ctx, info.SessionID)
+	}
+	return info, err
+}
+
+// endProgramWithInput closes the stdin of a session's program when its caller can send no more input,
+// as endStdinWithInput does for a command.
+func (s *Service) endProgramWithInput(ctx context.Context, id string) {
+	input := api.Input(ctx)
+	if input == nil {
+		return
+	}
+	context.AfterFunc(input, func() {
+		if found, err := s.registry.Get(id); err == nil {
+			_, _ = found.Type(context.WithoutCancel(ctx), link.SessionInputParams{Close: true}, nil) // it may have ended
+		}
+	})
 }
 
 // SessionList lists the live sessions, and those ended ones that a state selects and that can still be

@@ -54,3 +54,35 @@ func TestEndOfStdio(t *testing.T) {
 		}
 	}
 }
+
+// TestEndOfStdioForAProgram: the same holds for the program of a session, which session.input feeds.
+func TestEndOfStdioForAProgram(t *testing.T) {
+	d := trltest.Start(t, trltest.Stdio())
+	watchdog := time.AfterFunc(patience, func() { d.Stdout.Close() })
+	out := bufio.NewReader(d.Stdout)
+	fmt.Fprintln(d.Stdin, `{"id":1,"method":"session.create","params":{"name":"a","kind":"program","command":["sh","-c","cat; echo over"]}}`)
+	var created struct {
+		Data struct {
+			ExecID string `json:"exec_id"`
+		}
+	}
+	line, err := out.ReadString('\n')
+	if err != nil || json.Unmarshal([]byte(line), &created) != nil || created.Data.ExecID == "" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	fmt.Fprintln(d.Stdin, `{"id":2,"method":"session.input","params":{"session_id":"a","text":"all of it"}}`)
+	fmt.Fprintf(d.Stdin, `{"id":3,"method":"exec.stream","params":{"exec_id":%q}}`, created.Data.ExecID) // which ends with it
+	if err := d.Stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(out)
+	if err != nil {
+		t.Fatalf("%v after %s", err, text)
+	}
+	watchdog.Stop()
+	for _, part := range []string{`{"id":2,"ok":true`, "all of it", "over", `"type":"exit"`} {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("no %s in %s", part, text)
+		}
+	}
+}
