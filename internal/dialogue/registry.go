@@ -207,13 +207,17 @@ func (r *Registry) Create(ctx context.Context, p api.DialogueCreateParams) (api.
 		}
 	}
 	r.mu.Lock()
-	if !r.closing {
+	entered := !r.closing
+	if entered {
 		r.dialogues[id] = d
 	}
 	r.mu.Unlock()
-	err = d.endIfClosing(prompt != "")
-	if err == nil {
+	// Close and Leave see a dialogue that is entered. It is complete then, also if they follow at once:
+	// Leave may have handed its process to the next daemon.
+	if entered {
 		err = d.noteCreated()
+	} else {
+		err = d.endIfClosing(prompt != "")
 	}
 	if err != nil {
 		d.close("could not be created", alreadyClosed)
