@@ -27,8 +27,8 @@ respond answers one.
 On a terminal this is a table. Elsewhere it is one line for each, without a header: dialogue,
 request, kind, tool, subject, time (RFC 3339), separated by tabs; a field without a value is "-".
 
-After a restart, the daemon may still read the records of long dialogues. Their requests are missing,
-and stderr says so; the field recovering of --json has their ids.`,
+After a restart, the daemon may still read the records of long dialogues. Their requests are missing;
+stderr has a line with their ids, and --json the field recovering.`,
 		Example: `  trl dialogue requests
   trl dialogue requests --json | jq -r '.requests[].dialogue_id'`,
 		Args: ui.Args(0, 0, "no arguments"),

@@ -75,7 +75,7 @@ func (s *Shell) openScript() (stdin *os.File, err error) {
 	return stdin, nil
 }
 
-// closeScript removes the name of the FIFO: nobody else may write to it.
+// closeScript removes the name of the FIFO, so that no other process can write to it.
 func (s *Shell) closeScript() {
 	if s.dialect.script() {
 		_ = os.Remove(s.dir.path + "/" + s.cfg.Program.Argv0)

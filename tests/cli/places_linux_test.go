@@ -183,7 +183,7 @@ func TestSocketIsRemoved(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
-	// The same holds if the socket is not made again.
+	// trl stop finds the daemon, and wakes it, if the socket is not made again.
 	pid := s.daemonPID(t)
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -197,19 +197,8 @@ func TestSocketIsRemoved(t *testing.T) {
 		})
 	})
 	_ = os.Remove(s.socket())
-	stop := s.command(s.trl, "stop")
-	if err := stop.Start(); err != nil {
-		t.Fatal(err)
-	}
-	testkit.Eventually(t, "signalled", func() bool {
-		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		return strings.TrimSpace(strings.TrimPrefix(line(string(status), "ShdPnd:"), "ShdPnd:")) != "0000000000000000"
-	})
-	if err := unix.Kill(pid, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	if status := wait(t, stop); status != 0 {
-		t.Errorf("stop: status %d", status)
+	if o := s.run(t, "stop"); o.status != 0 || o.stderr != "" {
+		t.Errorf("stop: %+v", o)
 	}
 	if list := s.daemons(); len(list) > 0 {
 		t.Errorf("still there: %v", list)
