@@ -60,6 +60,12 @@ func TestPolicySeveralPaths(t *testing.T) {
 		"only one is allowed":   {"allow edit /tmp/a", `"kind":"edit","locations":[{"path":"/tmp/a"},{"path":"/tmp/b"}]`, ""},
 		"the same file":         {"allow edit /w/src/*", `"kind":"edit","locations":[{"path":"/w/src/a"}],"rawInput":{"path":"src/a"},"content":[` + diff("./src/a") + `]`, "allow"},
 		"another of that name":  {"allow edit /w/src/*", `"kind":"edit","locations":[{"path":"/w/src/a"}],"rawInput":{"path":"a"}`, ""},
+		"a name alone":          {"allow edit /w/src/*", `"kind":"edit","locations":[{"path":"/w/src/a"}],"content":[` + diff("a") + `]`, "allow"}, // Gemini CLI
+		"a name alone, denied":  {"deny edit /w/src/a\nallow edit *", `"kind":"edit","locations":[{"path":"/w/src/a"}],"content":[` + diff("a") + `]`, "deny"},
+		"another file":          {"deny edit /w/a\nallow edit *", `"kind":"edit","locations":[{"path":"/w/src/a"}],"content":[` + diff("a") + `]`, "allow"},
+		"no listed file":        {"deny edit /w/a\nallow edit *", `"kind":"edit","locations":[{"path":"/w/src/b"}],"content":[` + diff("a") + `]`, "deny"},
+		"where it runs":         {"allow execute touch*", `"kind":"execute","title":"touch a","content":[{"type":"content","content":{"type":"text","text":"[current working directory /w/x]"}}]`, "allow"},
+		"more than where":       {"allow execute touch*", `"kind":"execute","title":"touch a","content":[{"type":"content","content":{"type":"text","text":"[current working directory /w/x]\nrm b"}}]`, ""},
 		"a command in /tmp":     {"allow execute git*", `"kind":"execute","rawInput":{"command":"git log"},"locations":[{"path":"/tmp"}]`, "allow"},
 		"a relative path":       {"allow edit ./*\nallow edit src*", `"kind":"edit","locations":[{"path":"src/a"},{"path":"/etc/shadow"}]`, ""},
 		"text of a file":        {"allow edit /tmp/*", `"kind":"edit","locations":[{"path":"/tmp/a"}],"rawInput":{"source":"a/b\nc","content":"/etc/x","profile":"p"}`, "allow"},
@@ -67,6 +73,18 @@ func TestPolicySeveralPaths(t *testing.T) {
 		if got := decided(rulesOf(c.rules), acpRequest(t, c.call), "/w"); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestPolicyRepeatedID: a request is not decided by the input of an earlier call with the same id.
+func TestPolicyRepeatedID(t *testing.T) {
+	k := agenttest.ACPReady(t)
+	k.Send("m1", "go")
+	k.Hears(agenttest.ACPUpdate(`"sessionUpdate":"tool_call","toolCallId":"call_0","kind":"execute","status":"in_progress","title":"ls","rawInput":{"command":"ls"}`),
+		`{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"S","toolCall":{"toolCallId":"call_0","kind":"execute","title":"rm -rf x"},"options":[{"optionId":"1","name":"Yes","kind":"allow_once"}]}}`)
+	r := *k.Last(api.DialogueEventRequestOpened).Request
+	if got := decided(rulesOf("deny execute rm*\nallow execute *"), r, "/w"); got != "deny" {
+		t.Errorf("%q, subject %q", got, r.Subject)
 	}
 }
 

@@ -30,10 +30,18 @@ func TestRepeatedCalls(t *testing.T) {
 	}{
 		"one after the other": {[]string{call("tool_call", "in_progress", "a", ""), call("tool_call_update", "completed", "", "1"), call("tool_call", "pending", "b", ""), call("tool_call_update", "failed", "", "2")},
 			[]string{"call_0 a > 1 completed", "call_0 b > 2 failed"}},
-		"without updates":   {[]string{call("tool_call", "completed", "a", "1"), call("tool_call", "completed", "a", "1")}, []string{"call_0 a > 1 completed", "call_0 a > 1 completed"}},
-		"only updates":      {[]string{call("tool_call_update", "in_progress", "a", ""), call("tool_call_update", "completed", "", "1"), call("tool_call_update", "in_progress", "b", ""), call("tool_call_update", "completed", "", "2")}, []string{"call_0 a > 1 completed", "call_0 b > 2 completed"}},
-		"without an end":    {[]string{call("tool_call", "in_progress", "a", ""), call("tool_call", "in_progress", "b", "")}, []string{"call_0 a >  cancelled", "call_0 b >  cancelled"}},
-		"told twice":        {[]string{call("tool_call", "pending", "a", ""), call("tool_call", "in_progress", "a", ""), call("tool_call_update", "completed", "", "1")}, []string{"call_0 a > 1 completed"}},
+		"without updates": {[]string{call("tool_call", "completed", "a", "1"), call("tool_call", "completed", "a", "1")}, []string{"call_0 a > 1 completed", "call_0 a > 1 completed"}},
+		"only updates":    {[]string{call("tool_call_update", "in_progress", "a", ""), call("tool_call_update", "completed", "", "1"), call("tool_call_update", "in_progress", "b", ""), call("tool_call_update", "completed", "", "2")}, []string{"call_0 a > 1 completed", "call_0 b > 2 completed"}},
+		"without an end":  {[]string{call("tool_call", "in_progress", "a", ""), call("tool_call", "in_progress", "b", "")}, []string{"call_0 a >  cancelled", "call_0 b >  cancelled"}},
+		"told twice":      {[]string{call("tool_call", "pending", "a", ""), call("tool_call", "in_progress", "a", ""), call("tool_call_update", "completed", "", "1")}, []string{"call_0 a > 1 completed"}},
+		"told before its input": {[]string{
+			agenttest.ACPUpdate(`"sessionUpdate":"tool_call","toolCallId":"call_0","kind":"execute","status":"pending","title":"Terminal","rawInput":{}`),
+			agenttest.ACPUpdate(`"sessionUpdate":"tool_call","toolCallId":"call_0","kind":"execute","status":"pending","title":"` + "`a`" + `","rawInput":{"command":"a"}`),
+			asks(1, "a"), "allow", call("tool_call_update", "completed", "", "1")}, []string{"call_0 a > 1 completed"}}, // claude-code-acp
+		"another is asked": {[]string{
+			agenttest.ACPUpdate(`"sessionUpdate":"tool_call","toolCallId":"call_0","kind":"execute","status":"in_progress","title":"a","rawInput":{"command":"a"}`),
+			`{"jsonrpc":"2.0","id":1,"method":"session/request_permission","params":{"sessionId":"S","toolCall":{"toolCallId":"call_0","kind":"execute","title":"b"},"options":[{"optionId":"1","name":"Yes","kind":"allow_once"}]}}`,
+			"allow", call("tool_call_update", "completed", "", "1")}, []string{"call_0 a >  cancelled", "call_0  > 1 completed"}},
 		"told, then asked":  {[]string{call("tool_call", "pending", "a", ""), asks(1, "a"), "allow", call("tool_call_update", "completed", "", "1")}, []string{"call_0 a > 1 completed"}},
 		"asked, then told":  {[]string{asks(1, "a"), "allow", call("tool_call", "in_progress", "a", ""), call("tool_call_update", "completed", "", "1")}, []string{"call_0 a > 1 completed"}},
 		"asked and done":    {[]string{asks(1, "a"), "allow", call("tool_call_update", "completed", "", "1"), asks(2, "b"), "allow", call("tool_call_update", "completed", "", "2")}, []string{"call_0 a > 1 completed", "call_0 b > 2 completed"}},

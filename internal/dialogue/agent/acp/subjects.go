@@ -2,6 +2,8 @@ package acp
 
 import (
 	"encoding/json"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,7 +31,7 @@ func findSubject(tool *api.DialogueToolCall, files []string) subject {
 	s := mainSubject(tool, files)
 	named := slices.Clone(files)
 	for _, part := range tool.Output {
-		if part.Type == "diff" {
+		if part.Type == "diff" && !isNameOf(part.Path, files) {
 			named = append(named, part.Path)
 		}
 	}
@@ -38,6 +40,12 @@ func findSubject(tool *api.DialogueToolCall, files []string) subject {
 	}
 	s.paths = agent.OtherPaths(s.text, named)
 	return s
+}
+
+// isNameOf reports whether a name without a directory stands for one of the files that the agent lists:
+// Gemini CLI up to 0.30 shows the difference of /src/a.go as one of a.go.
+func isNameOf(name string, files []string) bool {
+	return !strings.Contains(name, "/") && slices.ContainsFunc(files, func(f string) bool { return path.Base(f) == name })
 }
 
 // mainSubject finds the subject of a tool call in its input, in the files that the agent names,
@@ -54,7 +62,7 @@ func mainSubject(tool *api.DialogueToolCall, files []string) subject {
 		switch {
 		case part.Type == "diff" && part.Path != "":
 			diffs = append(diffs, part.Path)
-		case part.Text != "":
+		case part.Text != "" && !whereItRuns.MatchString(part.Text):
 			words = append(words, part.Text)
 		}
 	}
@@ -63,6 +71,9 @@ func mainSubject(tool *api.DialogueToolCall, files []string) subject {
 	}
 	return wordsSubject(tool, strings.Join(words, "\n"))
 }
+
+// whereItRuns is the whole content of a request of Gemini CLI, which has the command in its title.
+var whereItRuns = regexp.MustCompile(`^\s*\[current working directory [^\n\]]*\]\s*$`)
 
 // mostWords bounds a subject from texts for people. A longer text is no subject, because a rule
 // must not decide on a part of it.

@@ -71,10 +71,14 @@ func (t *tool) isAnother(u toolCall, told string) bool {
 	if t.over() || t.denied {
 		return told == announced || told == asked || u.Status == "pending" || u.Status == "in_progress"
 	}
-	again := told == announced && t.announced || told == asked && t.asked
 	title, input := t.item.Tool.Title, string(t.item.Tool.Input)
+	raw := jsonrpc.NotNull(u.RawInput)
+	if input == "{}" && raw != nil && told == announced {
+		return false // claude-code-acp announces a call again when the model has written its input
+	}
+	again := told == announced && t.announced || told == asked && (t.asked || raw == nil && input != "" && input != "{}")
 	return again && (title != "" && u.Title != "" && u.Title != title ||
-		input != "" && input != "{}" && jsonrpc.NotNull(u.RawInput) != nil && string(u.RawInput) != input)
+		input != "" && input != "{}" && raw != nil && string(raw) != input)
 }
 
 // change applies a change to the call.
