@@ -2,6 +2,7 @@ package dialogue
 
 import (
 	"net/url"
+	"os"
 	"path"
 	"regexp"
 	"strings"
@@ -23,8 +24,14 @@ func matches(rule api.DialogueRule, kind, subject, dir string) bool {
 // matches another spelling of a subject.
 func respelled(rule api.DialogueRule, kind, subject, dir string) bool {
 	names := append([]string{subject}, pathSpellings(kind, subject, dir)...)
+	if typed := fromHome(strings.TrimSpace(subject)); typed != subject {
+		names = append(append(names, typed), pathSpellings(kind, typed, dir)...)
+	}
 	names = append(names, addressSpellings(subject)...)
 	patterns := append([]string{rule.Pattern}, fileURLPaths(rule.Pattern)...)
+	if full := fromHome(rule.Pattern); full != rule.Pattern {
+		patterns = append(patterns, full)
+	}
 	if isAddress(subject) {
 		patterns = append(patterns, plainAddress(rule.Pattern, `/?#\`))
 	}
@@ -36,6 +43,19 @@ func respelled(rule api.DialogueRule, kind, subject, dir string) bool {
 		}
 	}
 	return false
+}
+
+// fromHome returns a path below the home directory as an absolute path. Agents such as Claude Code
+// expand ~ in a path, and ignore blanks around it.
+func fromHome(p string) string {
+	if p != "~" && !strings.HasPrefix(p, "~/") {
+		return p
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return p
+	}
+	return strings.TrimSuffix(home, "/") + p[1:]
 }
 
 // mentionsPlace reports whether a word of a text for people is another spelling of a path or an

@@ -10,6 +10,7 @@ import (
 // TestPolicySpellings: another spelling of a path or an address does not get around a rule that
 // denies or asks, and no rule allows more because of it.
 func TestPolicySpellings(t *testing.T) {
+	t.Setenv("HOME", "/home/me")
 	for _, c := range []struct {
 		kind, pattern, subject string
 		deny                   bool
@@ -29,6 +30,15 @@ func TestPolicySpellings(t *testing.T) {
 		{"", "/w/x/*", "some words a/b", false},
 		{"", "/w/x/*", "weather", false},
 		{"command", "/etc/*", "../../etc/shadow", false},
+		// The home directory, and blanks, which agents ignore.
+		{"path", "/home/me/.ssh/*", "~/.ssh/id_rsa", true},
+		{"path", "~/.ssh/*", "/home/me/.ssh/id_rsa", true},
+		{"path", "~/.ssh/*", "~/.ssh/../.ssh/id_rsa", true},
+		{"path", "~/.ssh/*", "/home/me/.sshx", false},
+		{"path", "/home/me/*", "~you/x", false},
+		{"path", "/etc/*", " /etc/shadow", true},
+		{"path", "/etc/*", "\t../../etc/shadow", true},
+		{"path", "/etc/shadow", "/etc/shadow ", true},
 		// File URLs.
 		{"path", "/etc/*", "file:///etc/shadow", true},
 		{"path", "/etc/*", "file:/etc/shadow", true},
