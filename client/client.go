@@ -222,8 +222,8 @@ func harmless(method string, params any) bool {
 		return p.WriteID != ""
 	case api.DialogueSendParams:
 		return p.MessageID != ""
-	case api.SessionCreateParams: // the first session ends with the connection that is lost
-		return p.Ephemeral && p.Name == "" && p.LingerS == nil
+	case api.SessionCreateParams: // the first session ends with the connection that is lost; a program of its own has begun
+		return p.Ephemeral && p.Name == "" && p.LingerS == nil && (p.Kind == "" || p.Kind == api.KindShell)
 	case api.SessionDestroyParams:
 		return isSessionID(p.SessionID)
 	case json.RawMessage:

@@ -91,6 +91,9 @@ func TestCallsAfterALoss(t *testing.T) {
 		{"session.destroy", false, byName("session.destroy", `{"session_id":"name"}`)},
 		{"session.create", false, create(api.SessionCreateParams{})},
 		{"session.create", true, create(api.SessionCreateParams{Ephemeral: true})}, // the first one ends without its connection
+		{"session.create", true, create(api.SessionCreateParams{Ephemeral: true, Kind: api.KindShell})},
+		{"session.create", false, create(api.SessionCreateParams{Ephemeral: true, Kind: api.KindTerminal})}, // its program has begun
+		{"session.create", false, create(api.SessionCreateParams{Ephemeral: true, Kind: api.KindProgram})},
 		{"session.create", false, create(api.SessionCreateParams{Ephemeral: true, Name: "taken"})},
 		{"session.create", false, create(api.SessionCreateParams{Ephemeral: true, LingerS: new(float64)})},
 		{"new.method", false, func(c *client.Client) error { _, err := c.Call(ctx, "new.method", nil); return err }},

@@ -332,7 +332,7 @@ func (r *Registry) reserve(id string, want reserved) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
-		return api.ErrDaemonEnding
+		return context.Cause(r.ctx)
 	}
 	r.starting[id] = want
 	r.tasks.Add(1) // under mu and before closing is set, so that Close waits for it

@@ -45,7 +45,11 @@ func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.S
 	}
 	if err := s.start(ctx, p, required, beside); err != nil {
 		r.release(s, p.Name)
-		return api.SessionInfo{}, startError(ctx, s, err)
+		err = startError(ctx, s, err)
+		if s.mayHaveRun && errors.Is(err, api.ErrDaemonEnding) {
+			err = errBegun
+		}
+		return api.SessionInfo{}, err
 	}
 	if !r.admit(s) {
 		return api.SessionInfo{}, s.endedError()
@@ -278,6 +282,8 @@ func (s *Session) create(ctx context.Context, c *runnerConn, create link.CreateP
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	defer stop()
 	shell := create.Params.Kind == api.KindShell
+	// An agent has done nothing before its first message.
+	s.mayHaveRun = !shell && !slices.Contains(create.Params.Tags, api.TagDialogue)
 	var d link.SessionDetails
 	if _, err := s.callWithin(ctx, forever, link.Create.With(&create, nil, &d)); err != nil {
 		return err
@@ -300,6 +306,11 @@ func (s *Session) create(ctx context.Context, c *runnerConn, create link.CreateP
 	}
 	return s.beginLocked(!shell)
 }
+
+// errBegun is the error of a creation that the end of the daemon cancelled when the program may have
+// begun. It is no ErrDaemonEnding: after that one, a client asks the next daemon, and the program would
+// run twice.
+var errBegun error = api.Errorf(api.CodeRuntimeUnavailable, "%s; the program may have begun", api.ErrDaemonEnding.Message)
 
 // startError returns the error of a creation that failed: why it was cancelled, or the error of
 // the runner or the runtime.

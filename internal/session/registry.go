@@ -324,7 +324,7 @@ func (r *Registry) Leave() {
 // ones. why tells the creators of those that are cancelled whether to ask the next daemon.
 func (r *Registry) stopCreating(why error) []*Session {
 	r.mu.Lock()
-	r.closing = api.ErrDaemonEnding
+	r.closing = why
 	for _, s := range r.starting {
 		s.cancel(why)
 	}

@@ -30,6 +30,8 @@ type Session struct {
 	home home
 	// runner is set once, before the session is connected.
 	runner Runner
+	// mayHaveRun is set before the runner is asked to start a program. Only Create uses it.
+	mayHaveRun bool
 	// done is closed when the session has ended and nothing of it is left, or when this
 	// daemon has left it to a later one.
 	done chan struct{}
