@@ -48,7 +48,15 @@ func (k *asker) describe(p *ui.Printer) string {
 		if r.Kind == "plan" { // a plan is shown whole
 			most = 0
 		}
-		if more := inputText(r.Input, most, r.Subject, r.Title, r.Reason); more != "" {
+		shown := []string{r.Subject, r.Title, r.Reason}
+		diffs := replacements(r.Input)
+		for _, d := range diffs {
+			shown = append(shown, d.Old, d.Text)
+		}
+		for _, l := range ui.Lines(diffText(diffs, 2*most)) {
+			b.WriteString("  " + ui.DiffLine(p, l) + "\n")
+		}
+		if more := inputText(r.Input, most, shown...); more != "" {
 			b.WriteString(ui.Indent("  ", more) + "\n")
 		}
 	}

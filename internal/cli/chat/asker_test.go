@@ -94,7 +94,7 @@ func TestAskerText(t *testing.T) {
 	}{
 		{api.DialogueRequest{Kind: "permission", Tool: "Edit", Subject: "/a", Title: "Edit a", Reason: "outside\x1b[0m", Editable: true, Input: json.RawMessage(`{"file_path":"/a","old_string":"x","new_string":"y\nz"}`),
 			Options: []api.DialogueOption{{Kind: "allow"}, {Kind: "deny"}}},
-			"? The agent wants to use Edit: /a\n  Edit a\n  outside\\x1b[0m\n  old_string: x\n  new_string:\n    y\n    z\n  y(es), e(dit), n(o), or what to do instead: "},
+			"? The agent wants to use Edit: /a\n  Edit a\n  outside\\x1b[0m\n  /a\n  - x\n  + y\n  + z\n  y(es), e(dit), n(o), or what to do instead: "},
 		{api.DialogueRequest{Kind: "permission", Tool: "Write", Subject: "/a", Input: json.RawMessage(`{"content":"` + long + `"}`)},
 			"? The agent wants to use Write: /a\n  content:\n" + strings.Repeat("    line\n", 20) + "    … 10 lines more\n  y(es), a(lways), n(o), or what to do instead: "},
 		{api.DialogueRequest{Kind: "plan", Tool: "ExitPlanMode", Input: json.RawMessage(`{"plan":"first\nthen"}`)},

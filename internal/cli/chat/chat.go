@@ -18,6 +18,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/early"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -94,15 +95,25 @@ func (ch *conversation) begin(ctx context.Context) (err error) {
 func (ch *conversation) beginOrInterrupt(ctx context.Context, signals <-chan os.Signal) (interrupted bool, err error) {
 	opened := make(chan error, 1)
 	go func() { opened <- ch.begin(ctx) }()
+	note := func(text string) {
+		if err := ch.streams.Stderr; err.TTY {
+			err.Line(err.Paint(ui.Dim, "· "+text))
+		}
+	}
+	late := time.NewTimer(ui.NoticeTime)
+	defer late.Stop()
 	for {
 		select {
 		case err := <-opened:
 			return interrupted, err
+		case <-late.C:
+			note("the agent is starting")
 		case s := <-signals:
 			if interrupted {
 				return true, ui.ExitBySignal(s)
 			}
 			interrupted = true
+			note("ending the agent as soon as it has started; Ctrl-C again leaves at once")
 		}
 	}
 }
@@ -146,7 +157,7 @@ func (ch *conversation) dialogueName() string { return cmp.Or(ch.info.Name, ch.i
 func catchSignals() (signals chan os.Signal, stop func()) {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	signals = make(chan os.Signal, 4)
-	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+	for _, s := range early.EndSignals {
 		if !signal.Ignored(s) {
 			signal.Notify(signals, s)
 		}

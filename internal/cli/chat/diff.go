@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -75,6 +76,41 @@ func commonLines(a, b []string) []uint16 {
 		}
 	}
 	return common
+}
+
+// changes returns the diffs of a tool call: those that the agent reports, or else what the input of
+// an editing tool replaces. Claude Code reports none.
+func changes(t *api.DialogueToolCall) []api.DialoguePart {
+	if _, _, any := diffSize(t.Output); any || t.Status != "completed" {
+		return t.Output
+	}
+	if t.EffectiveInput != nil {
+		return replacements(t.EffectiveInput)
+	}
+	return replacements(t.Input)
+}
+
+// replacements returns what the input of an editing tool replaces in a file; nil for other input.
+func replacements(input json.RawMessage) []api.DialoguePart {
+	type edit struct {
+		Old *string `json:"old_string"`
+		New *string `json:"new_string"`
+	}
+	var in struct {
+		Path string `json:"file_path"`
+		edit
+		Edits []edit `json:"edits"`
+	}
+	if json.Unmarshal(input, &in) != nil || in.Path == "" {
+		return nil
+	}
+	var parts []api.DialoguePart
+	for _, e := range append(in.Edits, in.edit) {
+		if e.Old != nil && e.New != nil {
+			parts = append(parts, api.DialoguePart{Type: "diff", Path: in.Path, Old: *e.Old, Text: *e.New})
+		}
+	}
+	return parts
 }
 
 // diffSize counts the lines that diffs add and remove.

@@ -40,7 +40,8 @@ type editor struct {
 	chunks     chan []byte
 	done       chan struct{} // closed by close
 	resized    chan os.Signal
-	stop       func() // stops trl until a shell continues it
+	canStop    func() bool // whether a shell would continue trl
+	stop       func()      // stops trl until a shell continues it
 
 	// Only Read uses these.
 	ready []byte // translated keys for the library
@@ -62,7 +63,7 @@ type editor struct {
 func newEditor(t *ui.Terminal) (*editor, error) {
 	e := &editor{
 		tty: t, interrupts: make(chan struct{}, 1), chunks: make(chan []byte), done: make(chan struct{}),
-		resized: make(chan os.Signal, 1), stop: stopProcess, pasted: map[string]string{},
+		resized: make(chan os.Signal, 1), canStop: canContinue, stop: stopProcess, pasted: map[string]string{},
 	}
 	if err := t.Raw(); err != nil {
 		return nil, fmt.Errorf("terminal: %w", err)
@@ -217,7 +218,9 @@ func (e *editor) key(line string, pos int, key rune) (string, int, bool) {
 	case keyDeleteNext:
 		return line[:pos] + afterWord(line[pos:]), pos, true
 	case keySuspend:
-		e.suspend(line, pos)
+		if e.canStop() {
+			e.suspend(line, pos)
+		}
 		return "", 0, false
 	}
 	if key != '\t' || e.complete == nil {
@@ -263,6 +266,20 @@ func (e *editor) suspend(line string, pos int) {
 	_, _ = io.WriteString(e.tty.Out, pasteOn+strings.Repeat("\r\n", row))
 	_, _ = e.term.Write(nil)
 	e.measure()
+}
+
+// canContinue reports whether a shell with job control could continue trl after a stop: whether its
+// parent is in another process group of the same session, as for the kernel's own decision about
+// SIGTSTP. Without one, as after ssh -t HOST trl chat, nobody would.
+func canContinue() bool {
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return false
+	}
+	parent := unix.Getppid()
+	group, err := unix.Getpgid(parent)
+	other, sidErr := unix.Getsid(parent)
+	return err == nil && sidErr == nil && group != unix.Getpgrp() && other == session
 }
 
 // stopProcess returns once the process has been stopped and continued. The signal alone may stop

@@ -31,7 +31,7 @@ func TestEditorSuspend(t *testing.T) {
 		}
 		defer out.Close()
 		e := &editor{tty: ui.NewTerminal(out, out), prompt: "> ", pasted: map[string]string{}, chunks: make(chan []byte, 2)}
-		e.stop = func() { _, _ = out.WriteString(shell) }
+		e.canStop, e.stop = func() bool { return true }, func() { _, _ = out.WriteString(shell) }
 		e.term = term.NewTerminal(struct {
 			io.Reader
 			io.Writer

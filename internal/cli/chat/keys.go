@@ -76,6 +76,8 @@ func (e *editor) Read(p []byte) (int, error) {
 // alone. They belong to it if both are one known key, which a slow line has cut.
 func (e *editor) dropEscape(b []byte) {
 	switch {
+	case len(e.held) > 0 && e.held[0] != keyEscape: // the beginning of a character
+		return
 	case len(e.held) > 1 && strings.IndexByte(stringBegins, e.held[1]) < 0: // no person types this
 		return
 	case len(e.held) == 1:
@@ -117,7 +119,15 @@ func (e *editor) next(b []byte) (n int, out []byte) {
 		return 1, []byte(clearLine)
 	case keyEscape:
 	default:
-		return 1, b[:1]
+		// The library stops at what is no character, and reads on only after the next key.
+		if !utf8.FullRune(b) {
+			return 0, nil
+		}
+		r, size := utf8.DecodeRune(b)
+		if r == utf8.RuneError {
+			return size, []byte("?")
+		}
+		return size, b[:size]
 	}
 	n = sequence(b)
 	if string(b[:n]) != pasteBegins {
@@ -263,7 +273,7 @@ func afterWord(text string) string {
 
 // paste returns what to put into the line for pasted text.
 func (e *editor) paste(text string) []byte {
-	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(text, "\ufffd"))
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(text, "?"))
 	if !strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r == 0x7f }) && utf8.RuneCountInString(text) <= mostPasted {
 		return []byte(text)
 	}

@@ -48,6 +48,25 @@ func TestEditorKeys(t *testing.T) {
 	}
 }
 
+// TestEditorCharacters: no read cuts a character, and one that is none does not hold back the line.
+func TestEditorCharacters(t *testing.T) {
+	for typed, want := range map[string]string{"aäb€c😀\r": "aäb€c😀", "a\xffb\r": "a?b", "a\xe2\x82b\r": "a??b"} {
+		for cut := 1; cut < len(typed); cut++ {
+			e := &editor{interrupts: make(chan struct{}, 1), pasted: map[string]string{}, chunks: make(chan []byte, 2)}
+			e.term = term.NewTerminal(struct {
+				io.Reader
+				io.Writer
+			}{e, io.Discard}, "> ")
+			e.term.AutoCompleteCallback = e.key
+			e.chunks <- []byte(typed[:cut])
+			e.chunks <- []byte(typed[cut:])
+			if got, err := e.term.ReadLine(); got != want || err != nil {
+				t.Errorf("%q cut at %d: %q, %v", typed, cut, got, err)
+			}
+		}
+	}
+}
+
 // TestEditorEscape: a person who presses Esc and later another key gets that key. A sequence that
 // comes in two parts, however late, is still one key.
 func TestEditorEscape(t *testing.T) {

@@ -74,7 +74,7 @@ func toolOutcome(t *api.DialogueToolCall, below bool) (words string, st ui.Style
 	if t.Status == "failed" || t.ExitCode != nil && *t.ExitCode != 0 {
 		st = ui.Red
 	}
-	if added, removed, changed := diffSize(t.Output); changed {
+	if added, removed, changed := diffSize(changes(t)); changed {
 		parts = append(parts, fmt.Sprintf("+%d −%d", added, removed))
 	}
 	output := partsText(textParts(t.Output))

@@ -279,7 +279,7 @@ func (v *view) toolCall(it api.DialogueItem, known *shownItem) {
 		if v.full {
 			most = 0
 		}
-		for _, l := range ui.Lines(diffText(it.Tool.Output, most)) {
+		for _, l := range ui.Lines(diffText(changes(it.Tool), most)) {
 			v.line(margin + "    " + ui.DiffLine(v.out, l))
 		}
 	}
