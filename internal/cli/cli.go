@@ -86,6 +86,9 @@ dialogues with coding agents, in a daemon that it starts when needed.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noSuchCommand,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return refuseEmpty(cmd)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if short {
 				a.Stdout.Line("trl " + version.Version)
@@ -174,6 +177,18 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		}
 	}
 	return wrong
+}
+
+// refuseEmpty returns an error if a flag has no text, which is usually an unset variable of a script:
+// without its value, the command would mean something else. A setting may be empty.
+func refuseEmpty(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" && !config.IsSetting(f) {
+			noun, _ := pflag.UnquoteUsage(f)
+			err = ui.UsageErrorf(cmd, "--%s: %s must not be empty", f.Name, noun)
+		}
+	})
+	return err
 }
 
 // numberText says what is wrong with the value of a flag, without the names of Go's functions.

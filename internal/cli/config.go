@@ -66,7 +66,7 @@ TRL_ before them, as in TRL_MAX_SESSIONS=200.`,
 
 // printSettings prints one row for each setting.
 func printSettings[S any](out *ui.Printer, list []S, parts func(S) (key string, value any, origin string)) {
-	t := ui.Table{Header: []string{"SETTING", "VALUE", "ORIGIN"}}
+	t := ui.Table{Header: []string{"SETTING", "VALUE", "ORIGIN"}, Spare: []string{"ORIGIN"}, Whole: []string{"SETTING"}}
 	for _, s := range list {
 		key, value, from := parts(s)
 		origin := ui.Painted(from, ui.Dim)

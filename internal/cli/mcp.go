@@ -53,10 +53,16 @@ another; the model may choose another for each new session.`,
 					return err
 				}
 			}
+			dir := ""
+			if a.samePlace() {
+				if dir, err = directory(""); err != nil {
+					return err
+				}
+			}
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
 				serve := mcp.Config{
 					Service: c, Logger: a.logger(cfg), Groups: groups,
-					Shell: shell, PreferShell: preferredShell, TextShell: a.textShell(cfg), Isolate: isolate,
+					Shell: shell, PreferShell: preferredShell, TextShell: a.textShell(cfg), Dir: dir, Isolate: isolate,
 				}
 				ctx, stop := untilSignal(ctx)
 				defer stop()

@@ -78,13 +78,8 @@ func (a *app) registerBeside(cmd *cobra.Command) {
 
 // resolve completes the flags with the settings: without a flag, the place is default_runtime.
 func (f *placeFlags) resolve(cmd *cobra.Command, cfg config.Config, url string) error {
-	switch {
-	case !f.registered:
+	if !f.registered {
 		return nil
-	case f.on == "" && cmd.Flags().Changed("on"): // usually an unset variable of a script
-		return ui.UsageErrorf(cmd, "--on: the place must not be empty")
-	case f.isolate == "" && cmd.Flags().Changed("isolate"):
-		return ui.UsageErrorf(cmd, "--isolate: the profile must not be empty")
 	}
 	f.bestEffort = cmd.Flags().Changed("best-effort")
 	if f.on == "" && f.beside == "" && url == "" && cfg.DefaultRuntime != string(api.PlaceHost) {

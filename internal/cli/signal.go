@@ -26,7 +26,7 @@ command; with --tree also everything that they have started. The shell never get
 		Example: `  trl signal web HUP                   what runs in the session web
   trl signal x-3f9a1c02de-7 USR1
   trl signal build STOP --tree; trl signal build CONT --tree`,
-		Args: ui.Args(2, 2, "a command or session, and a signal"),
+		Args: ui.NameArgs(2, 2, "a command or session, and a signal"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
 				found, err := findExec(ctx, c, args[0])

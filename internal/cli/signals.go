@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/trl-dev/trl/internal/cli/early"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -16,7 +17,7 @@ import (
 // called once, at the end.
 func interruptible(parent context.Context) (ctx context.Context, answer func(error) error) {
 	var signals []os.Signal
-	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+	for _, s := range early.EndSignals {
 		if !signal.Ignored(s) {
 			signals = append(signals, s)
 		}

@@ -100,10 +100,11 @@ tables are printed one after another. TRL measures only while trl top runs.`,
 
 // drawTop prints one table; on a terminal in place of the one before.
 func (a *app) drawTop(list []api.SessionUsage) {
-	var text strings.Builder
-	if a.Stdout.Redraws() {
-		text.WriteString("\x1b[H\x1b[J")
+	if a.Stdout.TTY {
+		a.topTable(list)
+		return
 	}
+	var text strings.Builder
 	fmt.Fprintf(&text, "%-20s %6s %9s %5s %9s %9s  %s\n", "SESSION", "CPU%", "MEMORY", "PROCS", "READ", "WRITTEN", "COMMAND")
 	for _, u := range list {
 		cpu := "-"
@@ -117,4 +118,25 @@ func (a *app) drawTop(list []api.SessionUsage) {
 		fmt.Fprintf(&text, "%-20s %6s %9s %5d %9s %9s  %s\n", label(u), cpu, ui.BytesText(float64(u.MemoryBytes)), u.Processes, ui.BytesText(float64(u.ReadBytes)), ui.BytesText(float64(u.WrittenBytes)), ui.Shorten(ui.FirstLine(ui.Printable(command)), 60))
 	}
 	_, _ = a.Stdout.Write([]byte(text.String()))
+}
+
+// topTable prints a table on a terminal, no wider than the window.
+func (a *app) topTable(list []api.SessionUsage) {
+	if a.Stdout.Redraws() {
+		_, _ = a.Stdout.Write([]byte("\x1b[H\x1b[J"))
+	}
+	t := ui.Table{
+		Header: []string{"SESSION", "CPU%", "MEMORY", "PROCS", "READ", "WRITTEN", "COMMAND"},
+		Spare:  []string{"WRITTEN", "READ", "PROCS", "COMMAND"},
+		Whole:  []string{"CPU%", "MEMORY", "PROCS", "READ", "WRITTEN"},
+	}
+	for _, u := range list {
+		cpu := ""
+		if u.CPUPercent != nil {
+			cpu = fmt.Sprintf("%.1f", *u.CPUPercent)
+		}
+		t.Add(ui.Text(label(u)), ui.Text(cpu), ui.Text(ui.BytesText(float64(u.MemoryBytes))), ui.Text(fmt.Sprint(u.Processes)),
+			ui.Text(ui.BytesText(float64(u.ReadBytes))), ui.Text(ui.BytesText(float64(u.WrittenBytes))), ui.Text(ui.FirstLine(u.Command)))
+	}
+	a.Stdout.Table(t)
 }

@@ -61,11 +61,6 @@ within --timeout.`,
 			if exit {
 				p.Until = append(p.Until, api.UntilExit)
 			}
-			for _, name := range []string{"match", "text"} {
-				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-					return ui.UsageErrorf(cmd, "--%s: the pattern must not be empty", name)
-				}
-			}
 			if p.OutputMatch != "" {
 				if _, err := regexp.Compile(p.OutputMatch); err != nil {
 					return ui.UsageErrorf(cmd, "--match: %s", err)

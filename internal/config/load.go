@@ -244,7 +244,7 @@ func Register(flags *pflag.FlagSet, keys ...string) {
 
 // RegisterFile adds --config alone, for commands that take only some of the settings.
 func RegisterFile(flags *pflag.FlagSet) {
-	flags.String(flagConfig, "", "configuration file (TRL_CONFIG)")
+	flags.String(flagConfig, "", "configuration `FILE` (TRL_CONFIG)")
 }
 
 // flagValue keeps the text of a flag. Load parses it, so that a mistake gets the same message
@@ -256,6 +256,9 @@ type flagValue struct {
 
 func (v *flagValue) String() string     { return v.text }
 func (v *flagValue) Set(s string) error { v.text = s; return nil }
+
+// IsSetting reports whether a flag is a setting, added by Register.
+func IsSetting(f *pflag.Flag) bool { _, ok := f.Value.(*flagValue); return ok }
 
 // Type is the word for the value in a help text.
 func (v *flagValue) Type() string {

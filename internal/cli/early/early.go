@@ -46,11 +46,15 @@ func Take() *Handover {
 	return h
 }
 
+// EndSignals are the signals that end a command. Without a handler, Go answers SIGQUIT, which Ctrl-\
+// sends, with the stacks of all goroutines.
+var EndSignals = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
+
 // Catch returns a channel that gets the signals that end a program, from now on. A program that dies
 // by one looks different to its caller than one that exits with the status for it.
 func Catch() chan os.Signal {
 	signals := make(chan os.Signal, 4)
-	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+	for _, s := range EndSignals {
 		if !signal.Ignored(s) { // ignored by nohup or a script: not meant for us
 			signal.Notify(signals, s)
 		}
