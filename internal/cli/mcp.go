@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/mcp"
@@ -53,16 +55,19 @@ another; the model may choose another for each new session.`,
 					return err
 				}
 			}
-			dir := ""
-			if a.samePlace() {
-				if dir, err = directory(""); err != nil {
-					return err
+			var dir string
+			var env map[string]string
+			if a.samePlace() && cfg.DefaultRuntime == string(api.PlaceHost) {
+				// Desktop applications start their servers in /, which means no directory in particular.
+				if dir, err = os.Getwd(); err != nil || dir == "/" {
+					dir = ""
 				}
+				env = callerEnv()
 			}
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
 				serve := mcp.Config{
 					Service: c, Logger: a.logger(cfg), Groups: groups,
-					Shell: shell, PreferShell: preferredShell, TextShell: a.textShell(cfg), Dir: dir, Isolate: isolate,
+					Shell: shell, PreferShell: preferredShell, TextShell: a.textShell(cfg), Dir: dir, Env: env, Isolate: isolate,
 				}
 				ctx, stop := untilSignal(ctx)
 				defer stop()

@@ -59,8 +59,9 @@ func (c *conn) startAgent(ctx call, in dialogueStartInput) (info api.DialogueInf
 	}
 	if in.Remote != nil {
 		p.Runtime, p.Remote = "remote", in.Remote
-	} else if p.Runtime = in.Runtime; p.WorkingDir == "" {
-		p.WorkingDir = c.dirFor(ctx, in.Runtime)
+	} else {
+		p.Runtime, p.Env = in.Runtime, c.envWith(in.Runtime, in.Env)
+		p.WorkingDir = cmp.Or(p.WorkingDir, c.dirFor(ctx, in.Runtime))
 	}
 	info, err = c.Service.DialogueCreate(ctx, p)
 	if err != nil && in.Resume != "" {
@@ -84,7 +85,7 @@ func (c *conn) resume(ctx call, was api.DialogueInfo, in dialogueStartInput) (ap
 	if err != nil {
 		return was, err
 	}
-	info, err := c.Service.DialogueResume(ctx, api.DialogueResumeParams{DialogueID: id, Env: in.Env})
+	info, err := c.Service.DialogueResume(ctx, api.DialogueResumeParams{DialogueID: id, Env: c.envWith(was.Runtime, in.Env)})
 	if err != nil {
 		return info, err
 	}

@@ -39,7 +39,8 @@ func TestIsolate(t *testing.T) {
 		}
 	}
 
-	confined := serveAs(t, service, mcp.Config{Isolate: "workspace"})
+	confined := serveAs(t, service, mcp.Config{Isolate: "workspace", Dir: workspace})
+	confined.does("run", map[string]any{"command": "echo in > here; cat here"}, `in\n.*`)
 	confined.refuses("start", map[string]any{"command": "true", "isolate": "read-only"}, `every new session has the isolation "workspace" here; leave it out`)
 	confined.refuses("dialogue_start", map[string]any{"isolate": "read-only"}, `every new session has the isolation "workspace" here; leave it out`)
 	p.does("run", map[string]any{"command": "true", "session": "open"}, `.*exit code 0.*`)

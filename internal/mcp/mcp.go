@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -50,6 +51,10 @@ type Config struct {
 	// Shell is the shell of new sessions. If it is empty, PreferShell is used, where it exists and
 	// the daemon has no default_shell of its own.
 	Shell, PreferShell string
+	// Dir and Env are the directory and the environment of the client, with which sessions on this
+	// machine begin; empty for those of the daemon.
+	Dir string
+	Env map[string]string
 	// Isolate is the profile of isolation of new sessions; empty for none.
 	Isolate string
 	// TextShell interprets the command of a terminal if Shell is empty and the model names none.
@@ -229,6 +234,7 @@ func (c *conn) addTools() {
 		for name := range c.arguments {
 			if !slices.Contains(sharedTools, name) || !c.has(GroupTerminal) {
 				c.server.RemoveTools(name)
+				delete(c.arguments, name)
 			}
 		}
 	}
@@ -244,12 +250,29 @@ func (c *conn) addTools() {
 // one.
 func (c *conn) newSession(in sessionInput) (api.SessionCreateParams, error) {
 	p := api.SessionCreateParams{Runtime: in.Runtime, Shell: cmp.Or(in.Shell, c.Shell), PreferShell: c.PreferShell, Tags: []string{"mcp"}}
-	if in.Runtime != "" && in.Runtime != string(api.PlaceHost) && in.Shell == "" {
+	if onHost(in.Runtime) {
+		p.WorkingDir, p.Env = c.Dir, c.Env
+	}
+	if !onHost(in.Runtime) && in.Shell == "" {
 		p.Shell = "" // the configured shell is one of this machine
 	}
 	var err error
 	p.Isolation, err = c.isolation(in.Isolate)
 	return p, err
+}
+
+// onHost reports whether a new session is on the machine of the daemon.
+func onHost(runtime string) bool { return runtime == "" || runtime == string(api.PlaceHost) }
+
+// envWith returns the environment of a new session, with the variables that the model gives; nil for
+// none.
+func (c *conn) envWith(runtime string, given map[string]string) map[string]string {
+	if !onHost(runtime) || len(c.Env) == 0 {
+		return given
+	}
+	env := maps.Clone(c.Env)
+	maps.Copy(env, given)
+	return env
 }
 
 // session finds the session for a tool, or creates it: the default session for the lifetime of the
@@ -357,19 +380,19 @@ func (c *conn) discardUnused(ctx context.Context, id string, err error) {
 // dirFor returns the directory of a new session: that of the default session, or none in another
 // place.
 func (c *conn) dirFor(ctx context.Context, place string) string {
-	if place != "" {
+	if !onHost(place) {
 		return ""
 	}
 	return c.homeDir(ctx)
 }
 
-// homeDir returns the directory of the default session; empty if there is none.
+// homeDir returns the directory of the default session; if there is none, that of the client.
 func (c *conn) homeDir(ctx context.Context) string {
 	c.homeMu.Lock()
 	home := c.home
 	c.homeMu.Unlock()
 	if home == "" {
-		return ""
+		return c.Dir
 	}
 	info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: home})
 	if err != nil {

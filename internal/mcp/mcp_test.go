@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -175,6 +176,19 @@ func TestRunKeepsState(t *testing.T) {
 	p.refuses("run", map[string]any{}, "command")
 }
 
+// TestClientsDirectoryAndEnvironment: new sessions on this machine have them, as those of the CLI.
+func TestClientsDirectoryAndEnvironment(t *testing.T) {
+	dir, other := testkit.Dir(t), testkit.Dir(t)
+	p := serveAs(t, trltest.Start(t).Client(t), mcp.Config{Dir: dir, Env: map[string]string{"CLIENT": "c", "BOTH": "c", "PATH": os.Getenv("PATH")}})
+	show := `sh -c 'echo "$PWD $CLIENT $BOTH"; read x'`
+	both := map[string]any{"BOTH": "m"}
+	p.does("terminal_start", map[string]any{"command": show, "env": both, "cols": 200}, dir+` c m`+`(?s).*`)
+	p.does("run", map[string]any{"command": `echo "$PWD $CLIENT $BOTH"`, "env": both}, dir+` c m\n.*`)
+	p.does("run", map[string]any{"command": `echo "$PWD $CLIENT $BOTH"; cd ` + other}, dir+` c c\n.*`)
+	p.does("run", map[string]any{"command": `echo "$PWD"`, "session": "own"}, `\[new session .*\n`+dir+`\n.*`)
+	p.does("terminal_start", map[string]any{"command": show, "cols": 200}, other+` c c(?s).*`)
+}
+
 // TestWrongNames: an argument that a tool does not have is refused with the one that was meant.
 func TestWrongNames(t *testing.T) {
 	p := connect(t, 0)
@@ -315,6 +329,10 @@ func TestGroups(t *testing.T) {
 		if strings.Contains(text, "dialogue_start") != strings.Contains(want, "dialogue_start") || strings.Contains(text, `"run"`) != strings.Contains(want, "run ") {
 			t.Errorf("%s: instructions: %s", groups, text)
 		}
+	}
+	p := serveAs(t, service, mcp.Config{Groups: []string{"terminal"}})
+	if _, _, err := p.call(context.Background(), "run", map[string]any{"cmd": "true"}); err == nil || !strings.Contains(err.Error(), "unknown tool") {
+		t.Errorf("a tool that was left out: %v", err)
 	}
 	if err := mcp.CheckGroups([]string{"shell", "terminals"}); err == nil {
 		t.Error("a group that does not exist")

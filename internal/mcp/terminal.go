@@ -77,7 +77,7 @@ func (c *conn) terminalStart(ctx call, in terminalStartInput) (screenAnswer, err
 	}
 	p.Limits = in.sessionLimits()
 	p.Kind, p.Name, p.Ephemeral = api.KindTerminal, in.Session, in.Session == ""
-	p.WorkingDir, p.Env = cmp.Or(in.Dir, c.dirFor(ctx, in.Runtime)), in.Env
+	p.WorkingDir, p.Env = cmp.Or(in.Dir, c.dirFor(ctx, in.Runtime)), c.envWith(in.Runtime, in.Env)
 	if strings.TrimSpace(in.Command) != "" {
 		if p.Command = plainWords(in.Command); p.Command == nil || p.Shell != "" {
 			p.Command = []string{cmp.Or(p.Shell, c.TextShell, api.DefaultShell), "-c", inPlaceOfShell(in.Command)}

@@ -83,7 +83,7 @@ func TestChatEditor(t *testing.T) {
 	s.press("/ret\t")
 	s.prompted("> /retry ")
 	s.press("\r")
-	s.see("the agent can be reached; there is nothing to retry")
+	s.see("there is nothing to retry: no error is known")
 	s.press("/comp\t") // a command of the agent
 	s.prompted("> /compact ")
 	s.press("\x15/model d\t") // and a model

@@ -112,7 +112,7 @@ func TestChatRetries(t *testing.T) {
 	}
 	sees(1, "\n>")
 	types("/retry")
-	sees(1, "the agent can be reached; there is nothing to retry")
+	sees(1, "there is nothing to retry: no error is known")
 	types("say before")
 	sees(1, "\nbefore\n")
 	a.proxy.Refuse()

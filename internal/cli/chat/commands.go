@@ -41,7 +41,7 @@ func (t *talk) command(line string) bool {
 // retry tries again to reach the agent.
 func (t *talk) retry() {
 	if t.progress.state != api.DialogueError && t.progress.fault == nil {
-		t.view.note(ui.Dim, "the agent can be reached; there is nothing to retry")
+		t.view.note(ui.Dim, "there is nothing to retry: no error is known")
 		return
 	}
 	t.view.note(ui.Dim, "trying again to reach the agent")
