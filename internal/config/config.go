@@ -112,7 +112,7 @@ type Config struct {
 	MaxRequestBytes int64 `key:"max_request_bytes" kind:"bytes" min:"1024" max:"268435456" doc:"maximum size of one request in bytes"`
 	MaxConnections  int64 `key:"max_connections" kind:"count" min:"1" max:"1000000" doc:"maximum number of connections"`
 
-	ReaderStallS float64 `key:"reader_stall_s" kind:"seconds" min:"1" doc:"seconds that a client may read nothing of its data; then TRL closes its connection, and a command that waits for it runs on"`
+	ReaderStallS float64 `key:"reader_stall_s" kind:"seconds" min:"1" doc:"seconds that a client may read nothing of its data; then TRL closes its connection, which cancels its commands unless they were detached"`
 
 	// HTTP.
 	HTTP               string `key:"http" kind:"address" doc:"host and port to serve HTTP on, such as 127.0.0.1:7330; empty = no HTTP"`

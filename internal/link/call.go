@@ -72,7 +72,7 @@ func (o Outgoing) Repeatable() bool {
 			return p.WriteID != ""
 		}
 	case ByExecID:
-		p, ok := o.Params.(*api.ExecCancelParams)
+		p, ok := o.Params.(*CancelParams)
 		return ok && p.ExecID != ""
 	}
 	return false

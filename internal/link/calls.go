@@ -40,7 +40,7 @@ var (
 	ExecAwait = &Call[*api.ExecInfoParams, *AwaitResult]{Row{"exec.await", 5, Always}}
 	// ExecCancel stops a command and answers when it has ended. A named command can end only
 	// once; without a name, a repetition could stop the next command.
-	ExecCancel = &Call[*api.ExecCancelParams, *api.ExecInfo]{Row{"exec.cancel", 5, ByExecID}}
+	ExecCancel = &Call[*CancelParams, *api.ExecInfo]{Row{"exec.cancel", 5, ByExecID}}
 	// ExecSignal sends a signal to a running command.
 	ExecSignal = &Call[*api.ExecSignalParams, *api.ExecSignalResult]{Row{"exec.signal", 5, Never}}
 	// ExecDrop gives up the command of a request whose caller went away.

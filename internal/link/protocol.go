@@ -229,6 +229,13 @@ type ExecParams struct {
 	OpenStdin bool `json:"open_stdin,omitempty"`
 }
 
+// CancelParams are those of exec.cancel. Gone means that nobody asked for it: the caller of the command
+// disconnected. An older runner ignores that.
+type CancelParams struct {
+	api.ExecCancelParams
+	Gone bool `json:"gone,omitempty"`
+}
+
 // DropParams names a request for a command by its run id. The runner stops the command, or
 // does not start it when the request has not arrived yet. It does not wait for the end.
 type DropParams struct {

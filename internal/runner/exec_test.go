@@ -70,7 +70,7 @@ func (d *daemon) details() api.SessionDetails {
 // cancel ends a command and returns what became of it.
 func (d *daemon) cancel(p api.ExecCancelParams) (api.ExecInfo, error) {
 	var info api.ExecInfo
-	_, err := d.conn.Call(context.Background(), link.ExecCancel.With(&p, nil, &info))
+	_, err := d.conn.Call(context.Background(), link.ExecCancel.With(&link.CancelParams{ExecCancelParams: p}, nil, &info))
 	return info, err
 }
 

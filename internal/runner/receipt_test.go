@@ -67,4 +67,11 @@ func TestCancelCause(t *testing.T) {
 	if _, oc := d.read(id, nil); !oc.Cancelled || oc.CancelCause != "its caller disconnected" {
 		t.Errorf("%+v", oc)
 	}
+	stream := d.begin(api.ExecParams{Command: "echo up; sleep 31.5"}) // whose connection the daemon has lost
+	d.read(stream.ExecID, running)
+	params := &link.CancelParams{ExecCancelParams: api.ExecCancelParams{ExecID: stream.ExecID}, Gone: true}
+	var info api.ExecInfo
+	if _, err := d.conn.Call(context.Background(), link.ExecCancel.With(params, nil, &info)); err != nil || info.Outcome == nil || info.Outcome.CancelCause != "its caller disconnected" {
+		t.Errorf("stream: %+v, %v", info, err)
+	}
 }

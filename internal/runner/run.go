@@ -259,7 +259,7 @@ func (r *Runner) run(ctx context.Context, q *link.Request[*link.ExecParams, *lin
 		// A daemon that died is not a caller that left: the next daemon asks for the outcome.
 		detached := p.Detach != nil && *p.Detach
 		if !detached && !errors.Is(context.Cause(ctx), link.ErrLost) {
-			e.because("its caller disconnected")
+			e.because(callerGone)
 			r.abandon(e, syscall.SIGTERM)
 		}
 	})
@@ -399,8 +399,11 @@ func (r *Runner) list() []api.ExecInfo {
 	return infos
 }
 
+// callerGone is the cause of the end of a command that nobody cancelled.
+const callerGone = "its caller disconnected"
+
 // cancel is exec.cancel: it answers when the command has ended.
-func (r *Runner) cancel(ctx context.Context, p *api.ExecCancelParams) (*api.ExecInfo, error) {
+func (r *Runner) cancel(ctx context.Context, p *link.CancelParams) (*api.ExecInfo, error) {
 	sig, err := signalOf(p.Signal)
 	if err != nil {
 		return nil, err
@@ -421,6 +424,9 @@ func (r *Runner) cancel(ctx context.Context, p *api.ExecCancelParams) (*api.Exec
 		case e == nil:
 			return nil, api.Errorf(api.CodeExecNotFound, "session %q: runs no command", label)
 		}
+	}
+	if p.Gone {
+		e.because(callerGone)
 	}
 	r.abandon(e, sig)
 	select {

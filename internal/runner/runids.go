@@ -46,7 +46,7 @@ func (r *Runner) drop(_ context.Context, p *link.DropParams) (*struct{}, error) 
 	}
 	r.mu.Unlock()
 	if e != nil {
-		e.because("its caller disconnected")
+		e.because(callerGone)
 		r.abandon(e, syscall.SIGTERM)
 	}
 	return &struct{}{}, nil

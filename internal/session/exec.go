@@ -167,7 +167,7 @@ func (s *Session) Cancel(ctx context.Context, p api.ExecCancelParams) (api.ExecI
 		}
 	}
 	var info api.ExecInfo
-	_, err := s.call(ctx, link.ExecCancel.With(&p, nil, &info))
+	_, err := s.call(ctx, link.ExecCancel.With(&link.CancelParams{ExecCancelParams: p}, nil, &info))
 	return s.orKeptExec(p.ExecID, info, err)
 }
 
@@ -187,7 +187,7 @@ func (s *Session) Drop(id string) {
 	if _, ended, _ := s.keptExec(id); ended {
 		return
 	}
-	_, _ = s.callWithin(context.Background(), forever, link.ExecCancel.With(&api.ExecCancelParams{SessionID: s.id, ExecID: id}, nil, &api.ExecInfo{}))
+	_, _ = s.callWithin(context.Background(), forever, link.ExecCancel.With(&link.CancelParams{ExecCancelParams: api.ExecCancelParams{SessionID: s.id, ExecID: id}, Gone: true}, nil, &api.ExecInfo{}))
 }
 
 // orKeptExec returns the runner's answer or, if the session ended during the call, the last state

@@ -15,7 +15,8 @@ const maxRaw = 8 * 1024 * 1024;
 export interface LineIO {
   /** Bytes, or messages that are one line each. */
   readonly readable: AsyncIterable<Uint8Array | string>;
-  readonly writable: { write(line: string): unknown; on?(event: "error", listener: () => void): unknown };
+  /** `done` gets the error of a line that was not written whole. */
+  readonly writable: { write(line: string, done: (error?: Error | null) => void): unknown; on?(event: "error", listener: () => void): unknown };
   /** Is called with whether a caller waits: only then does the connection keep the process alive. */
   hold(wanted: boolean): void;
   destroy(): void;
@@ -34,6 +35,7 @@ interface Waiting {
   resolve(answer: Answer | PushQueue): void;
   reject(error: unknown): void;
   streams: boolean;
+  unsent: boolean; // the daemon did not get the whole line, so it did nothing
 }
 
 /**
@@ -99,7 +101,7 @@ export class LineConnection {
     if (this.#lost) return;
     this.#lost = this.#refusal ?? error ?? new ConnectionLostError(`daemon: connection lost: ${this.#io.explain?.(cause) ?? cause}`, true);
     this.#lost.lost = true;
-    for (const waiting of this.#waiting.values()) waiting.reject(this.#lost);
+    for (const waiting of this.#waiting.values()) waiting.reject(waiting.unsent ? this.#unsentError(this.#lost) : this.#lost);
     this.#waiting.clear();
     for (const queue of [...this.#streams.values()]) queue.end(this.#lost, true);
     this.#readOn();
@@ -107,10 +109,15 @@ export class LineConnection {
     this.onLost?.(this.#lost);
   }
 
+  /** The error of a request that the daemon did not get. */
+  #unsentError(lost: TrlError): TrlError {
+    return lost instanceof ConnectionLostError ? new ConnectionLostError(lost.message, false) : lost;
+  }
+
   #send(request: WireRequest, signal: AbortSignal | undefined, streams: boolean): Promise<Answer | PushQueue> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason);
-      if (this.#lost) return reject(this.#lost instanceof ConnectionLostError ? new ConnectionLostError(this.#lost.message, false) : this.#lost);
+      if (this.#lost) return reject(this.#unsentError(this.#lost));
       const id = String(++this.#lastID);
       // Asks for the output of a stream as bytes after each push. An older daemon ignores that, and sends JSON.
       const line = JSON.stringify({ id, ...request, ...(streams && { raw: true }) }) + "\n";
@@ -123,8 +130,9 @@ export class LineConnection {
         forget();
         reject(why);
       });
-      this.#waiting.set(id, {
+      const waiting: Waiting = {
         streams,
+        unsent: false,
         resolve: (answer) => {
           forget();
           resolve(answer);
@@ -133,9 +141,10 @@ export class LineConnection {
           forget();
           reject(error);
         },
-      });
+      };
+      this.#waiting.set(id, waiting);
       this.#holdWhileWanted();
-      this.#io.writable.write(line);
+      this.#io.writable.write(line, (error) => (waiting.unsent = error != null));
       this.#readOn();
     });
   }
