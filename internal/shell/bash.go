@@ -126,10 +126,10 @@ func (bash) statements(text string) []statement { return posixStatements(text) }
 
 func (bash) restore(st *State) string {
 	own := func(v statement) bool { return bashOwn()[v.name] || strings.HasPrefix(v.name, "BASH") }
-	return st.definitions(own) + st.setOptions()
+	return st.goTo(`\builtin cd -- `) + st.definitions(own) + st.setOptions()
 }
 
 // bashOwn has the variables that are not restored: a new shell sets them itself, or they cannot
 // be assigned.
-var bashOwn = set("_ DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD LINENO OPTIND PIPESTATUS PPID PS1 PS2 RANDOM " +
+var bashOwn = set("_ DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD LINENO OPTIND PIPESTATUS PPID PWD PS1 PS2 RANDOM " +
 	"SHELLOPTS SHLVL SRANDOM UID TMOUT HISTFILE __trl_i")

@@ -68,6 +68,7 @@ type dialect interface {
 type beginning struct {
 	cwd   string // where it must be
 	login bool   // it must read the files of a login shell
+	rc    bool   // it must read the file that ENV names
 	env   string // value of ENV, which names a file that it must read; "" for none
 }
 

@@ -123,6 +123,9 @@ func (fish) sourcePipe(file string) string { return "source - <" + file + " >/de
 
 func (fish) restore(st *State) string {
 	var b strings.Builder
+	if strings.HasPrefix(st.cwd, "/") {
+		b.WriteString("test $PWD = " + fishQuote(st.cwd) + "; or builtin cd -- " + fishQuote(st.cwd) + "\n")
+	}
 	for set, list := range map[string][]statement{"set -g ": st.vars, "set -gx ": st.exports} {
 		for _, v := range list {
 			if !fishOwn()[v.name] && !strings.HasPrefix(v.name, "__fish") {

@@ -34,12 +34,16 @@ func posixBegin(b beginning, dot string) string {
 	read := func(file string) {
 		t.WriteString(`\command test -r ` + file + " && " + dot + " " + file + "\n")
 	}
+	if b.env != "" {
+		t.WriteString("ENV=" + quote(b.env) + "; export ENV\n")
+	}
 	if b.login {
 		read("/etc/profile")
 		read(`"${HOME-}/.profile"`)
 	}
-	if b.env != "" {
-		t.WriteString("ENV=" + quote(b.env) + "; export ENV\n" + `\eval "__trl_p=\"$ENV\""` + "\n")
+	if b.rc || b.login {
+		// The profile may have set ENV. A value that cannot be expanded is an error of a subshell only.
+		t.WriteString(`__trl_p=$(\eval "\printf %s \"${ENV-}\"" 2>/dev/null) || :` + "\n")
 		read(`"${__trl_p-}"`)
 		t.WriteString("unset __trl_p\n")
 	}
@@ -114,6 +118,7 @@ func (dash) statements(text string) []statement { return posixStatements(text) }
 
 func (dash) restore(st *State) string {
 	var b strings.Builder
+	b.WriteString(st.goTo(`\command cd -- `))
 	for _, v := range st.vars {
 		if !posixOwn[v.name] {
 			b.WriteString(v.text + "\n")
@@ -140,7 +145,7 @@ func (dash) restore(st *State) string {
 }
 
 // posixOwn has the variables that are not restored, because a new shell sets them itself.
-var posixOwn = map[string]bool{"PPID": true, "_": true, "LINENO": true, "OPTIND": true, "PS1": true, "PS2": true, "__trl_i": true, "HISTFILE": true}
+var posixOwn = map[string]bool{"PPID": true, "PWD": true, "_": true, "LINENO": true, "OPTIND": true, "PS1": true, "PS2": true, "__trl_i": true, "HISTFILE": true}
 
 // ash is the shell of busybox. It is driven like dash, with two differences:
 //   - Its `command` must not be used to catch errors: after an error in a subshell, the subshell

@@ -200,7 +200,7 @@ func (s *Shell) spawn(st *State) error {
 	switch {
 	case s.dialect.script():
 		spec.Dir, spec.Args = s.dir.path, append(spec.Args, s.cfg.Program.Argv0)
-		begin = beginning{cwd: s.cwd, login: s.cfg.Login}
+		begin = beginning{cwd: s.cwd, login: s.cfg.Login, rc: s.cfg.RC}
 		spec.Env = slices.DeleteFunc(spec.Env, func(e string) bool {
 			value, found := strings.CutPrefix(e, "ENV=")
 			if found {

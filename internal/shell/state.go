@@ -285,3 +285,12 @@ func sortOptions(lines string, own map[string]bool) string {
 
 // ownOptions are not restored: they must stay as the bootstrap sets them, or cannot be set.
 var ownOptions = set("monitor history histexpand emacs vi noexec interactive stdin checkwinsize huponexit login_shell restricted_shell privileged")
+
+// goTo returns a line that goes to the directory of the state if a startup file has left it. cd is the
+// command for that.
+func (st *State) goTo(cd string) string {
+	if !strings.HasPrefix(st.cwd, "/") {
+		return ""
+	}
+	return "case $PWD in " + quote(st.cwd) + ") ;; *) " + cd + quote(st.cwd) + "; unset OLDPWD;; esac\n"
+}

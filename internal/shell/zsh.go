@@ -90,7 +90,7 @@ func (zsh) leave(r request) string {
 		// A variable of enter that is unset has been dealt with, before leave was cut off. Only special
 		// variables stay readonly.
 		fmt.Fprintf(&b, "if [[ ${(t)%[2]s} = *readonly* && ${(t)%[2]s} != *special* ]]; then \\builtin typeset -g +r %[2]s; fi\n", i, e.key)
-		fmt.Fprintf(&b, "if [[ -z ${__trl_t%[1]d+x} ]]; then :; elif [[ -n $__trl_t%[1]d ]]; then %[2]s=$__trl_o%[1]d; [[ $__trl_t%[1]d = *export* ]] || \\builtin typeset -g +x %[2]s; else \\builtin unset %[2]s; fi; \\builtin unset __trl_t%[1]d __trl_o%[1]d\n", i, e.key)
+		fmt.Fprintf(&b, "if [[ -z ${__trl_t%[1]d+x} ]]; then :; elif [[ -n $__trl_t%[1]d ]]; then %[2]s=$__trl_o%[1]d; if [[ $__trl_t%[1]d = *export* ]]; then \\builtin export %[2]s; else \\builtin typeset -g +x %[2]s; fi; else \\builtin unset %[2]s; fi; \\builtin unset __trl_t%[1]d __trl_o%[1]d\n", i, e.key)
 	}
 	if r.workingDir != "" {
 		b.WriteString("\\builtin cd -q -- \"${__trl_p-/}\"; OLDPWD=${__trl_q-}; \\builtin unset __trl_p __trl_q\n")
@@ -121,13 +121,13 @@ func (zsh) restore(st *State) string {
 	}
 	// zsh remembers the directory for `cd -` itself and ignores OLDPWD, so the script goes
 	// there and back.
-	previous := `__trl_q=${OLDPWD-}; [ -z "$__trl_q" ] || { \builtin cd -q -- "$__trl_q" && \builtin cd -q -- ` + quote(st.cwd) + "; }; unset __trl_q\n"
-	return st.definitions(own) + previous + sortOptions(st.options, zshOwnOptions())
+	previous := `__trl_q=${OLDPWD-}; [ -z "$__trl_q" ] || { __trl_r=$PWD; \builtin cd -q -- "$__trl_q" && \builtin cd -q -- "$__trl_r"; }; unset __trl_r __trl_q` + "\n"
+	return st.goTo(`\builtin cd -q -- `) + st.definitions(own) + previous + sortOptions(st.options, zshOwnOptions())
 }
 
 // zshOwn has the parameters that are not restored: a new shell sets them itself, they cannot be
 // assigned, or assigning them has an effect (UID changes the user).
-var zshOwn = set("! # $ * - 0 ? @ _ ARGC argv EGID EUID GID UID USERNAME HISTCMD LINENO PPID RANDOM TTYIDLE TTY status pipestatus COLUMNS LINES SHLVL " +
+var zshOwn = set("! # $ * - 0 ? @ _ PWD ARGC argv EGID EUID GID UID USERNAME HISTCMD LINENO PPID RANDOM TTYIDLE TTY status pipestatus COLUMNS LINES SHLVL " +
 	"TRY_BLOCK_ERROR TRY_BLOCK_INTERRUPT zsh_eval_context EPOCHREALTIME EPOCHSECONDS epochtime OPTIND PS1 PS2 PROMPT PROMPT2 prompt RPS1 RPROMPT TMOUT HISTFILE " +
 	"signals MODULE_PATH module_path")
 
