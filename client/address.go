@@ -78,8 +78,8 @@ func DefaultSocket() string {
 }
 
 // DefaultStateDir is the state directory of the daemon of this user: $TRL_STATE_DIR, else
-// trl in $XDG_STATE_HOME, else .local/state/trl in the home directory, else
-// /tmp/trl-<uid>/state.
+// .local/state/trl in the home directory that the user database has, or that $HOME names if that one
+// cannot be used, else /tmp/trl-<uid>/state.
 func DefaultStateDir() string {
 	if dir := os.Getenv("TRL_STATE_DIR"); dir != "" {
 		return dir

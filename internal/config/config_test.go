@@ -206,8 +206,8 @@ func TestBoolFlagNeedsNoValue(t *testing.T) {
 	}
 }
 
-// TestPlaces: where the socket and the runtime directory are is decided by the user id. No
-// variable changes it, or callers with different environments would find different daemons.
+// TestPlaces: where the socket, the runtime and the state directory are is decided by the user id. No
+// variable changes it unless the user has no home directory, or callers with different environments would find different daemons.
 func TestPlaces(t *testing.T) {
 	home := t.TempDir()
 	base, err := config.Load(nil, nil)
@@ -215,13 +215,19 @@ func TestPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	account := base.StateDir // of the home directory in the user database, or below /tmp
+	state := func(home string) string {
+		if strings.HasPrefix(account, "/tmp/trl-") { // the user database has no home directory
+			return home + "/.local/state/trl"
+		}
+		return account
+	}
 	for _, c := range []struct {
 		name, state string
 		env         []string
 	}{
 		{"nothing", account, nil},
-		{"home alone", home + "/.local/state/trl", []string{"HOME=" + home}},
-		{"xdg", "/var/x/trl", []string{"XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_STATE_HOME=/var/x", "HOME=" + home, "TMPDIR=" + t.TempDir()}},
+		{"another home", state(home), []string{"HOME=" + home}},
+		{"xdg", state(home), []string{"XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_STATE_HOME=/var/x", "HOME=" + home, "TMPDIR=" + t.TempDir()}},
 		{"relative ones do not count", account, []string{"XDG_RUNTIME_DIR=run", "HOME=home", "XDG_STATE_HOME=state"}},
 		{"a home that does not exist", account, []string{"HOME=" + home + "/none"}},
 	} {

@@ -34,6 +34,10 @@ import (
 // daemonArgument makes this program a daemon, with the environment as its configuration.
 const daemonArgument = "__daemon"
 
+// defaultState is the variable with the state directory of a daemon whose configuration has none:
+// the real one is in the home directory of the user who runs the tests.
+const defaultState = "DAEMON_TEST_DEFAULT_STATE"
+
 // TestMain is also the daemon and the runner, because both are processes of their own.
 func TestMain(m *testing.M) {
 	switch {
@@ -48,6 +52,9 @@ func TestMain(m *testing.M) {
 func daemonMain(args []string) int {
 	c, err := config.Load(nil, os.Environ())
 	if err == nil {
+		if c.Origin("state_dir") == config.OriginDefault {
+			c.StateDir = os.Getenv(defaultState)
+		}
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 		o := daemon.Options{Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})), ReadyFD: 3}
 		if len(args) > 0 {
@@ -78,7 +85,7 @@ func newPlace(t *testing.T, env ...string) place {
 	dir := testkit.Dir(t)
 	p := place{t: t, dir: dir, env: append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), // else each process takes a second to end
-
+		defaultState + "=" + filepath.Join(dir, "default"),
 		"TRL_RUNTIME_DIR=" + filepath.Join(dir, "run"), "TRL_KILL_GRACE_S=1",
 	}, env...)}
 	t.Cleanup(p.wantNothing)
@@ -197,7 +204,7 @@ func (r running) run(session, command string) api.ExecResult {
 // wantNothing checks that no process, socket, directory or record is left.
 func (p place) wantNothing() {
 	p.t.Helper()
-	for _, pattern := range []string{"s/trl.sock", "run/*", "state/sessions/*", ".local/state/trl/stdio/*/sessions/*"} {
+	for _, pattern := range []string{"s/trl.sock", "run/*", "state/sessions/*", "default/stdio/*/sessions/*"} {
 		if left, _ := filepath.Glob(filepath.Join(p.dir, pattern)); len(left) > 0 {
 			p.t.Errorf("left: %v", left)
 		}
@@ -535,7 +542,7 @@ func ask(t *testing.T, w io.Writer, r *bufio.Reader, request string) map[string]
 func TestStdio(t *testing.T) {
 	p := newPlace(t)
 	// Three at once, beside one that listens.
-	d := p.start("TRL_STATE_DIR=" + filepath.Join(p.dir, ".local", "state", "trl"))
+	d := p.start("TRL_STATE_DIR=" + filepath.Join(p.dir, "default"))
 	defer d.stop()
 	d.create(api.SessionCreateParams{Name: "build"})
 	var all sync.WaitGroup
@@ -562,7 +569,7 @@ func TestStdio(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if left, _ := filepath.Glob(filepath.Join(p.dir, ".local/state/trl/stdio/*/sessions/*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(p.dir, "default/stdio/*/sessions/*")); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 	if r := d.run("build", "echo still here"); r.Stdout != "still here\n" {

@@ -62,16 +62,30 @@ func Find(stateDir string) []string {
 	return paths
 }
 
-// StateDir returns the default state directory for an environment: trl in $XDG_STATE_HOME, else
-// .local/state/trl in the user's home directory, else state in /tmp/trl-<uid>.
+// StateDir returns the default state directory: .local/state/trl in the user's home directory, else
+// state in /tmp/trl-<uid>. The home directory is that of the user database. The environment's counts
+// only if that one cannot have a state directory, as in many containers.
 func StateDir(getenv func(string) string) string {
-	if dir := getenv("XDG_STATE_HOME"); path.IsAbs(dir) {
-		return path.Join(dir, "trl")
+	home := databaseHome()
+	if !usableHome(home) || home == "/" || !creatable(stateIn(home)) {
+		home = Home(getenv)
 	}
-	if home := Home(getenv); home != "" {
-		return path.Join(home, ".local", "state", "trl")
+	if home != "" {
+		return stateIn(home)
 	}
 	return path.Join("/tmp", "trl-"+strconv.Itoa(os.Getuid()), "state")
+}
+
+func stateIn(home string) string { return path.Join(home, ".local", "state", "trl") }
+
+// creatable reports whether the user can write to a directory, or make it with its parents.
+func creatable(dir string) bool {
+	for ; ; dir = path.Dir(dir) {
+		err := unix.Access(dir, unix.W_OK|unix.X_OK)
+		if !errors.Is(err, unix.ENOENT) {
+			return err == nil
+		}
+	}
 }
 
 // ConfigFile returns the default configuration file for an environment: trl/config.toml in

@@ -2,11 +2,12 @@ package server
 
 import (
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
-// fileWatch waits for the removal of a file with inotify(7).
+// fileWatch waits for the removal of a file, or of its directory, with inotify(7).
 type fileWatch struct {
 	events *os.File // nil when the system has no more of them
 }
@@ -25,18 +26,25 @@ func newFileWatch(done <-chan struct{}) *fileWatch {
 	return w
 }
 
-// arm has the next wait return when the file is removed, replaced or renamed. The daemon
-// holds the socket open, so its removal shows as a change of the number of its links.
+// arm has the next wait return when the file is removed, replaced or renamed, or its directory is
+// renamed: the kernel does not report that for the file. The daemon holds the socket open, so its
+// removal shows as a change of the number of its links.
 func (w *fileWatch) arm(path string) bool {
 	if w.events == nil {
 		return false
 	}
-	const mask = unix.IN_ATTRIB | unix.IN_MOVE_SELF | unix.IN_DELETE_SELF | unix.IN_ONESHOT | unix.IN_DONT_FOLLOW
+	const (
+		gone = unix.IN_MOVE_SELF | unix.IN_DELETE_SELF | unix.IN_ONESHOT
+		file = gone | unix.IN_ATTRIB | unix.IN_DONT_FOLLOW
+	)
 	armed := false
 	raw, err := w.events.SyscallConn()
 	if err == nil {
 		_ = raw.Control(func(fd uintptr) {
-			_, err := unix.InotifyAddWatch(int(fd), path, mask)
+			_, err := unix.InotifyAddWatch(int(fd), filepath.Dir(path), gone)
+			if err == nil {
+				_, err = unix.InotifyAddWatch(int(fd), path, file)
+			}
 			armed = err == nil
 		})
 	}

@@ -59,6 +59,10 @@ func TestRemovedSocketComesBack(t *testing.T) {
 		{"the socket", os.Remove},
 		{"the socket and the lock", func(path string) error { return errors.Join(os.Remove(path+".lock"), os.Remove(path)) }},
 		{"the directory", func(path string) error { return os.RemoveAll(filepath.Dir(path)) }},
+		{"the directory, renamed", func(path string) error {
+			_ = os.RemoveAll(filepath.Dir(path) + ".moved")
+			return os.Rename(filepath.Dir(path), filepath.Dir(path)+".moved")
+		}},
 		{"renamed", func(path string) error { return os.Rename(path, path+".old") }},
 		{"replaced by a dead socket", func(path string) error {
 			dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path + ".dead", Net: "unix"})

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -24,7 +25,8 @@ import (
 // follow from it.
 type account struct {
 	*sandbox
-	uid int
+	uid    int
+	passwd string // the file of the user database; empty for that of the machine, which lacks the user
 }
 
 var accounts atomic.Int64
@@ -34,7 +36,7 @@ func newAccount(t *testing.T) *account {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")
 	}
-	a := &account{newSandbox(t), 400_000 + os.Getpid()%90_000*10 + int(accounts.Add(1))}
+	a := &account{sandbox: newSandbox(t), uid: 400_000 + os.Getpid()%90_000*10 + int(accounts.Add(1))}
 	bin := filepath.Join(a.dir, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)
@@ -83,15 +85,33 @@ func (a *account) logIn(t *testing.T) {
 	}
 }
 
+// enter puts the user into the user database, with a home directory. Only the processes of the
+// account see that.
+func (a *account) enter(t *testing.T, home string) {
+	t.Helper()
+	a.passwd = filepath.Join(a.dir, "passwd")
+	text := fmt.Sprintf("root:x:0:0:root:/root:/bin/sh\nsomebody:x:%d:%d::%s:/bin/sh\n", a.uid, a.uid, home)
+	if err := os.WriteFile(a.passwd, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // trlWith runs trl as the user, with the user's home and the given variables alone.
 func (a *account) trlWith(t *testing.T, env []string, args ...string) outcome {
 	t.Helper()
 	cmd := a.command(a.trl, args...)
+	if a.passwd != "" {
+		id := strconv.Itoa(a.uid)
+		cmd = a.command("unshare", append([]string{"--mount", "sh", "-c", `mount --bind "$0" /etc/passwd && id=$1 && shift && exec setpriv --reuid "$id" --regid "$id" --clear-groups "$@"`,
+			a.passwd, id, a.trl}, args...)...)
+	}
 	cmd.Env = append([]string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}, env...)
 	if env == nil {
 		cmd.Env = append(cmd.Env, "HOME="+a.home())
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.uid)}}
+	if a.passwd == "" {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.uid)}
+	}
 	return a.finish(t, cmd)
 }
 
@@ -140,6 +160,59 @@ func TestOneUserManyEnvironments(t *testing.T) {
 		}
 	}
 	check("with a daemon below /run/user")
+}
+
+// TestCrashWithOtherVariables: whichever caller starts the next daemon, it has the sessions of the one that
+// was killed.
+func TestCrashWithOtherVariables(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		home func(a *account) string // in the user database
+		// other are the variables of the second caller, who has another home unless the database lacks one.
+		other func(a *account) []string
+	}{
+		{"a home in the user database", (*account).home, func(a *account) []string {
+			return []string{"HOME=" + a.work, "XDG_STATE_HOME=" + filepath.Join(a.work, "state")}
+		}},
+		{"no variables", (*account).home, func(*account) []string { return []string{"X="} }},
+		{"a home that cannot be used", func(*account) string { return "/nonexistent" }, func(a *account) []string {
+			return []string{"HOME=" + a.home(), "XDG_STATE_HOME=" + a.work}
+		}},
+		{"the root as a home", func(*account) string { return "/" }, func(a *account) []string {
+			return []string{"HOME=" + a.home(), "XDG_STATE_HOME=" + a.work}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newAccount(t)
+			a.enter(t, tt.home(a))
+			first, second := []string{"HOME=" + a.home()}, tt.other(a)
+			if o := a.trlWith(t, first, "run", "-s", "work", "v=kept"); o.status != 0 {
+				t.Fatalf("%+v", o)
+			}
+			for _, env := range [][]string{second, first} {
+				var info struct{ PID int }
+				o := a.trlWith(t, first, "call", "system.info")
+				if err := json.Unmarshal([]byte(o.stdout), &info); err != nil || info.PID <= 1 {
+					t.Fatalf("%+v: %v", o, err)
+				}
+				if err := unix.Kill(info.PID, unix.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					if o := a.trlWith(t, env, "run", "-s", "work", "echo $v"); o.status != 0 || o.stdout != "kept\n" {
+						t.Errorf("%q: %+v", env, o)
+					}
+				}
+			}
+			if _, err := os.Stat(filepath.Join(a.home(), ".local", "state", "trl", "lock")); err != nil {
+				t.Error(err)
+			}
+			if o := a.trlWith(t, second, "kill", "--all"); o.status != 0 {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
 }
 
 // TestLogout: the directory below /run/user goes, and the daemon listens elsewhere.

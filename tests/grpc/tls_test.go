@@ -165,7 +165,7 @@ func TestTLSWithToken(t *testing.T) {
 func cli(t *testing.T, env []string, address, stdout, stderr string) {
 	t.Helper()
 	cmd := exec.CommandContext(timeout(t), trltest.Binary(t), "--socket", address, "run", "echo hello")
-	cmd.Env = append([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}, env...)
+	cmd.Env = append([]string{"HOME=" + t.TempDir(), "TRL_STATE_DIR=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}, env...)
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

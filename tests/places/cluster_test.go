@@ -50,7 +50,7 @@ func TestDaemonInCluster(t *testing.T) {
 	}
 	daemon := startDaemon(t)
 	trltest.Reader{Dir: dir, Has: []string{"kubectl"}, Env: slices.Concat(k.env, []string{
-		"PATH=" + dir + "/bin:" + os.Getenv("PATH"), "TRL_SOCKET_PATH=" + daemon.Socket,
+		"PATH=" + dir + "/bin:" + os.Getenv("PATH"), "TRL_SOCKET_PATH=" + daemon.Socket, "TRL_STATE_DIR=" + daemon.StateDir,
 	})}.Section(t, "../../docs/runtimes.md", "### A daemon in the cluster", strings.NewReplacer())
 	if t.Failed() {
 		return

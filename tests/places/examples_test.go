@@ -21,7 +21,8 @@ func (p *place) examples(t *testing.T) {
 	}
 	replacer := strings.NewReplacer(p.replaced...)
 	path, socket := "PATH="+dir+":"+os.Getenv("PATH"), "TRL_SOCKET_PATH="+p.daemon.Socket
-	reader := trltest.Reader{Env: []string{"HOME=" + dir, path, socket}, Has: []string{p.has}}
+	state := "TRL_STATE_DIR=" + p.daemon.StateDir
+	reader := trltest.Reader{Env: []string{"HOME=" + dir, path, socket, state}, Has: []string{p.has}}
 	reader.Section(t, "../../docs/runtimes.md", "## "+p.section, replacer)
 	switch p.has {
 	case "Docker":
@@ -32,7 +33,7 @@ func (p *place) examples(t *testing.T) {
 	}
 	if p.example != "" {
 		t.Run(p.example, func(t *testing.T) {
-			trltest.Example(t, p.example, replacer, path, socket, "TRL_CONFIG="+os.DevNull)
+			trltest.Example(t, p.example, replacer, path, socket, state, "TRL_CONFIG="+os.DevNull)
 		})
 	}
 }

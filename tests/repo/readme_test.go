@@ -303,6 +303,7 @@ func readerEnv(t *testing.T) map[string]string {
 	env := map[string]string{
 		"PATH": trltest.AgentPath(t), "LANG": "C.UTF-8", "HOME": filepath.Join(dir, "home"), "TMPDIR": filepath.Join(dir, "tmp"),
 		"TRL_SOCKET_PATH": filepath.Join(run, "trl.sock"), "TRL_RUNTIME_DIR": run,
+		"TRL_STATE_DIR": filepath.Join(dir, "home", ".local", "state", "trl"), // that of a user with this home
 	}
 	for _, key := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN"} {
 		out, err := exec.Command("go", "env", key).Output()

@@ -52,6 +52,7 @@ func TestNetworkPage(t *testing.T) {
 	page = strings.NewReplacer("https://github.com/", site.URL, "git@github.com", ssh+" "+server.Destination()+" echo hello").Replace(page)
 	trltest.Reader{Env: []string{
 		"HOME=" + t.TempDir(), "PATH=" + filepath.Dir(trltest.Binary(t)) + ":" + os.Getenv("PATH"), "TRL_SOCKET_PATH=" + d.Socket,
+		"TRL_STATE_DIR=" + d.StateDir,
 	}}.Type(t, "docs/network.md", page)
 }
 

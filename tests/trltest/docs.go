@@ -126,7 +126,7 @@ func Page(t *testing.T, file, token string, replaced *strings.Replacer, has ...s
 		t.Fatal(err)
 	}
 	Reader{Has: has, Env: []string{
-		"HOME=" + dir, "PATH=" + bin + ":" + os.Getenv("PATH"), "TRL_RUNTIME_DIR=" + run, "TRL_SOCKET_PATH=" + filepath.Join(run, "trl.sock"),
+		"HOME=" + dir, "PATH=" + bin + ":" + os.Getenv("PATH"), "TRL_STATE_DIR=" + state, "TRL_RUNTIME_DIR=" + run, "TRL_SOCKET_PATH=" + filepath.Join(run, "trl.sock"),
 	}}.Type(t, file, replaced.Replace(read(t, file)))
 }
 

@@ -15,7 +15,7 @@ import pytest
 
 import trl_client as trl
 from conftest import ROOT, Daemon
-from trl_client import _request, _talk, types
+from trl_client import _place, _request, _talk, types
 from trl_client._resume import STARTING, STOPPING
 
 
@@ -139,6 +139,23 @@ def test_the_daemon_is_found_by_its_lock(monkeypatch: pytest.MonkeyPatch, tmp_pa
         (tmp_path / "lock").write_text(f"running 1 {path}\n")
         # One at the default place goes first.
         assert trl.default_socket() == (default if Path(default).exists() else path)
+
+
+def test_the_state_directory_does_not_depend_on_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("TRL_STATE_DIR", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    own, other, away = (tmp_path / name for name in ("own", "other", "away"))
+    own.mkdir()
+    other.mkdir()
+    for account, home, want in (
+        (own, other, own), (own, away, own), (away, other, other), (Path("/"), other, other), (Path("account"), other, other),
+    ):
+        monkeypatch.setattr(_place, "_account_home", lambda account=account: str(account))
+        monkeypatch.setenv("HOME", str(home))
+        assert _place._state_dir() == str(want / ".local/state/trl")
+    monkeypatch.setattr(_place, "_account_home", lambda: "")
+    monkeypatch.delenv("HOME")
+    assert _place._state_dir() == f"/tmp/trl-{os.getuid()}/state"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make a socket of somebody else")

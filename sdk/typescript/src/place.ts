@@ -1,6 +1,6 @@
-import { accessSync, constants, lstatSync, readFileSync, statSync, type Stats } from "node:fs";
+import { accessSync, constants, existsSync, lstatSync, readFileSync, statSync, type Stats } from "node:fs";
 import { userInfo } from "node:os";
-import { isAbsolute, join } from "node:path";
+import { dirname, isAbsolute, join } from "node:path";
 
 /**
  * Where the daemon of this user listens: $TRL_SOCKET_PATH; else trl/trl.sock in /run/user/<uid>,
@@ -45,27 +45,44 @@ function look(stat: () => Stats): Stats | undefined {
 }
 
 function stateDir(): string {
-  const { TRL_STATE_DIR: dir, XDG_STATE_HOME: state, HOME: home } = process.env;
+  const { TRL_STATE_DIR: dir, HOME: home } = process.env;
   if (dir) return dir;
-  if (state && isAbsolute(state)) return join(state, "trl");
-  for (const place of [home, accountHome()]) if (place && usableHome(place)) return join(place, ".local", "state", "trl");
+  const account = accountHome();
+  if (account && account !== "/" && usableHome(account) && creatable(stateIn(account))) return stateIn(account);
+  for (const place of [home, account]) if (place && usableHome(place)) return stateIn(place);
   return `/tmp/trl-${uid()}/state`;
 }
 
+function stateIn(home: string): string {
+  return join(home, ".local", "state", "trl");
+}
+
+/** The home directory in the user database. The daemon reads no other than /etc/passwd on Linux. */
 function accountHome(): string | undefined {
   try {
-    return userInfo().homedir;
+    if (process.platform !== "linux") return userInfo().homedir;
+    const lines = readFileSync("/etc/passwd", "utf8").split("\n");
+    const users = lines.map((line) => line.trim().split(":")).filter((fields) => fields.length === 7 && /^[^#+-]/.test(fields[0]!));
+    return users.find((fields) => fields[2] === String(uid()))?.[5];
   } catch {
     return undefined; // not in the user database
   }
 }
 
+function creatable(directory: string): boolean {
+  while (!existsSync(directory)) directory = dirname(directory);
+  return allowed(directory);
+}
+
 function usableHome(home: string): boolean {
   const info = look(() => statSync(home));
   if (!isAbsolute(home) || !info?.isDirectory()) return false;
-  if (info.uid === uid() || uid() === 0) return info.uid === uid();
+  return info.uid === uid() || (uid() !== 0 && allowed(home));
+}
+
+function allowed(directory: string): boolean {
   try {
-    accessSync(home, constants.W_OK | constants.X_OK);
+    accessSync(directory, constants.W_OK | constants.X_OK);
     return true;
   } catch {
     return false;

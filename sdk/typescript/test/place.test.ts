@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { chownSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
+import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
 import { connect, ConnectionLostError, defaultSocket } from "@trl-dev/trl";
@@ -37,6 +37,27 @@ test("the default socket follows from the user id, and from the lock of the stat
       assert.equal(defaultSocket(), fallback);
       writeFileSync(join(dir, "lock"), `running 1 ${path}\n`);
       assert.ok([path, fallback].includes(defaultSocket()), "one at the default place goes first");
+    } finally {
+      process.env = before;
+    }
+  });
+});
+
+const { homedir } = userInfo();
+const homeless = homedir === "/" || !existsSync(homedir);
+test("the lock is not where variables say", { skip: homeless && "HOME counts without a home directory in the user database" }, async () => {
+  await listening(async (dir, path) => {
+    const before = { ...process.env };
+    try {
+      for (const name of ["TRL_SOCKET_PATH", "TRL_STATE_DIR"]) delete process.env[name];
+      const fallback = defaultSocket();
+      process.env.XDG_STATE_HOME = dir;
+      process.env.HOME = dir;
+      for (const state of [join(dir, "trl"), join(dir, ".local/state/trl")]) {
+        mkdirSync(state, { recursive: true });
+        writeFileSync(join(state, "lock"), `running 1 ${path}\n`);
+      }
+      assert.equal(defaultSocket(), fallback);
     } finally {
       process.env = before;
     }

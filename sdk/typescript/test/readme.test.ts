@@ -120,8 +120,8 @@ test("the programs of the README work", async (t) => {
   assert.equal(blocks.length, examples.length, "each program of the README needs an entry in expected");
   const files = await compile(t, blocks, examples);
   const trl = await daemon.connect(t);
-  const { TRL_STATE_DIR: _, ...rest } = daemon.env; // a daemon on stdio has a directory of its own
-  const env = { ...rest, PATH: process.env["PATH"], TRL_SOCKET_PATH: daemon.socket };
+  // A daemon on stdio has a directory of its own.
+  const env = { ...daemon.env, TRL_STATE_DIR: join(home, "state"), PATH: process.env["PATH"], TRL_SOCKET_PATH: daemon.socket };
   for (const [i, want] of examples.entries()) {
     await t.test(`program ${i + 1}`, (t) => run(t, files[i]!, trl, env, want));
   }

@@ -75,21 +75,47 @@ def check_peer(sock: socket.socket) -> None:
 def _state_dir() -> str:
     if path := os.environ.get("TRL_STATE_DIR"):
         return path
-    directory = os.environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(directory):
-        return os.path.join(directory, "trl")
-    for home in (os.environ.get("HOME", ""), _account_home()):
-        if os.path.isabs(home) and os.path.isdir(home):
-            if os.stat(home).st_uid == os.getuid() or os.getuid() != 0 and os.access(home, os.W_OK | os.X_OK):
-                return os.path.join(home, ".local", "state", "trl")
+    account = _account_home()
+    if _usable_home(account) and account != "/" and _creatable(_state_in(account)):
+        return _state_in(account)
+    for home in (os.environ.get("HOME", ""), account):
+        if _usable_home(home):
+            return _state_in(home)
     return f"/tmp/trl-{os.getuid()}/state"
 
 
+def _state_in(home: str) -> str:
+    return os.path.join(home, ".local", "state", "trl")
+
+
 def _account_home() -> str:
+    """The home directory in the user database. The daemon reads no other than /etc/passwd on Linux."""
+    if sys.platform != "linux":
+        try:
+            return pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:
+            return ""
     try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return ""
+        with open("/etc/passwd", encoding="utf-8", errors="surrogateescape") as database:
+            for line in database:
+                fields = line.strip().split(":")
+                if len(fields) == 7 and fields[2] == str(os.getuid()) and fields[0] and fields[0][0] not in "#+-":
+                    return fields[5]
+    except OSError:
+        pass
+    return ""
+
+
+def _usable_home(home: str) -> bool:
+    if not os.path.isabs(home) or not os.path.isdir(home):
+        return False
+    return os.stat(home).st_uid == os.getuid() or os.getuid() != 0 and os.access(home, os.W_OK | os.X_OK)
+
+
+def _creatable(directory: str) -> bool:
+    while not os.path.exists(directory):
+        directory = os.path.dirname(directory)
+    return os.access(directory, os.W_OK | os.X_OK)
 
 
 def _holder() -> tuple[str, str]:
