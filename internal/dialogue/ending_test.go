@@ -114,3 +114,21 @@ func TestCreatedWhileTheDaemonEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedWhileTheDaemonEnds: a creation that comes while the daemon ends has the same error as one
+// that its end cancels.
+func TestRefusedWhileTheDaemonEnds(t *testing.T) {
+	for _, why := range []error{api.ErrDaemonEnding, api.ErrDaemonStopped} {
+		d, _ := quiet(t, filepath.Join(t.TempDir(), "d-1"), true)
+		r := d.registry
+		if err := r.reserve("d-2", reserved{}); err != nil {
+			t.Errorf("before the end: %v", err)
+		}
+		r.release("d-2")
+		r.refuseStarts(why)
+		err := r.reserve("d-3", reserved{})
+		if !errors.Is(err, api.ErrDaemonEnding) || api.SessionsEnded(err) != (why == api.ErrDaemonStopped) {
+			t.Errorf("%v: %v", api.SessionsEnded(why), err)
+		}
+	}
+}

@@ -88,7 +88,7 @@ const stubborn = `sh -c 'trap "" TERM HUP INT; echo started; while :; do sleep 0
 const family = `sleep 1001 & setsid sleep 1002 & echo started; sleep 1003 | cat`
 
 func TestSignalCancelsAndLeavesNothing(t *testing.T) {
-	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
 			t.Parallel()
 			s := newSandbox(t, "TRL_KILL_GRACE_S=1")
@@ -98,6 +98,7 @@ func TestSignalCancelsAndLeavesNothing(t *testing.T) {
 				t.Errorf("status %d, want %d", status, 128+int(sig))
 			}
 			l.mustBeGone(t)
+			s.mustBeQuiet(t)
 			if o := s.run(t, "ls", "-q"); o.stdout != "" {
 				t.Errorf("sessions left: %s", o.stdout)
 			}

@@ -113,7 +113,7 @@ var mayImport = map[string][]string{
 	"internal/cli/words":  {"api"},
 	"internal/cli/early":  {"api", "internal/cli/words", "internal/place", "internal/wire"},
 	"internal/cli/attach": {"api", "client", "internal/cli/ui", "internal/terminal/view"},
-	"internal/cli/chat":   {"api", "client", "internal/cli/ui"},
+	"internal/cli/chat":   {"api", "client", "internal/cli/early", "internal/cli/ui"},
 	"internal/cli": {"api", "api/spec", "client", "internal/audit", "internal/cli/attach", "internal/cli/chat", "internal/cli/early", "internal/cli/ui", "internal/cli/words", "internal/config", "internal/daemon", "internal/docs", "internal/doctor", "internal/mcp", "internal/near", "internal/place", "internal/runner",
 		"internal/terminal/cast", "internal/terminal/render", "internal/terminal/view", "internal/terminal/vt", "internal/version", "internal/wire"},
 }

@@ -95,6 +95,14 @@ func TestAskerText(t *testing.T) {
 		{api.DialogueRequest{Kind: "permission", Tool: "Edit", Subject: "/a", Title: "Edit a", Reason: "outside\x1b[0m", Editable: true, Input: json.RawMessage(`{"file_path":"/a","old_string":"x","new_string":"y\nz"}`),
 			Options: []api.DialogueOption{{Kind: "allow"}, {Kind: "deny"}}},
 			"? The agent wants to use Edit: /a\n  Edit a\n  outside\\x1b[0m\n  /a\n  - x\n  + y\n  + z\n  y(es), e(dit), n(o), or what to do instead: "},
+		// A diff does not say all: whether all places change, and the edits of one call as the agent wrote them.
+		{api.DialogueRequest{Kind: "permission", Tool: "Edit", Subject: "/a", Input: json.RawMessage(`{"file_path":"/a","old_string":"same\nx","new_string":"same\ny","replace_all":true}`)},
+			"? The agent wants to use Edit: /a\n  /a\n  - x\n  + y\n  replace_all: true\n  y(es), a(lways), n(o), or what to do instead: "},
+		{api.DialogueRequest{Kind: "permission", Tool: "MultiEdit", Subject: "/a", Input: json.RawMessage(`{"file_path":"/a","edits":[{"old_string":"one","new_string":"1"},{"old_string":"two\n","new_string":"","replace_all":true}]}`)},
+			"? The agent wants to use MultiEdit: /a\n  /a\n  - one\n  + 1\n  /a\n  - two\n" +
+				`  edits: [{"old_string":"one","new_string":"1"},{"old_string":"two\n","new_string":"","replace_all":true}]` + "\n  y(es), a(lways), n(o), or what to do instead: "},
+		{api.DialogueRequest{Kind: "permission", Tool: "Edit", Subject: "/a", Input: json.RawMessage(`{"file_path":"/a","old_string":"","new_string":"` + strings.Repeat("line\\n", 50) + `"}`)},
+			"? The agent wants to use Edit: /a\n  /a\n" + strings.Repeat("  + line\n", 40) + "  … 10 lines more\n  y(es), a(lways), n(o), or what to do instead: "},
 		{api.DialogueRequest{Kind: "permission", Tool: "Write", Subject: "/a", Input: json.RawMessage(`{"content":"` + long + `"}`)},
 			"? The agent wants to use Write: /a\n  content:\n" + strings.Repeat("    line\n", 20) + "    … 10 lines more\n  y(es), a(lways), n(o), or what to do instead: "},
 		{api.DialogueRequest{Kind: "plan", Tool: "ExitPlanMode", Input: json.RawMessage(`{"plan":"first\nthen"}`)},

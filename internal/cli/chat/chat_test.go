@@ -1,9 +1,15 @@
 package chat
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/cli/ui"
@@ -107,4 +113,68 @@ func TestTalkReplies(t *testing.T) {
 			t.Error("what was typed before the question is not taken as a message")
 		}
 	})
+}
+
+// TestBeginNotices: a person at a terminal learns that the agent takes a while to start, and what the
+// first Ctrl-C does; the output of a program stays as it is. The second Ctrl-C does not wait.
+func TestBeginNotices(t *testing.T) {
+	const starting, ending = "· the agent is starting\n", "· ending the agent as soon as it has started; Ctrl-C again leaves at once\n"
+	for _, tty := range []bool{true, false} {
+		for _, c := range []struct {
+			name  string
+			after time.Duration // how long the agent takes to start
+			keys  int           // how often Ctrl-C is pressed before it has started
+			shows string
+		}{
+			{"soon", ui.NoticeTime - time.Millisecond, 0, ""},
+			{"late", ui.NoticeTime + time.Millisecond, 0, starting},
+			{"very late", 10 * ui.NoticeTime, 0, starting},
+			{"late, interrupted", ui.NoticeTime + time.Millisecond, 1, starting + ending},
+			{"soon, interrupted", ui.NoticeTime - time.Millisecond, 1, ending},
+			{"interrupted twice", ui.NoticeTime + time.Millisecond, 2, starting + ending},
+		} {
+			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			synctest.Test(t, func(t *testing.T) {
+				ch := &conversation{streams: ui.Streams{Stderr: &ui.Printer{File: out, TTY: tty}}}
+				started, signals := make(chan struct{}), make(chan os.Signal)
+				ch.Open = func(context.Context) (api.DialogueInfo, error) {
+					<-started
+					return api.DialogueInfo{DialogueID: "d-1"}, nil
+				}
+				type outcome struct {
+					interrupted bool
+					err         error
+				}
+				left := make(chan outcome, 1)
+				go func() {
+					interrupted, err := ch.beginOrInterrupt(t.Context(), signals)
+					left <- outcome{interrupted, err}
+				}()
+				time.Sleep(c.after)
+				for range c.keys {
+					signals <- unix.SIGINT
+					synctest.Wait()
+				}
+				if at := len(left); at != c.keys/2 {
+					t.Errorf("%s: returned: %d", c.name, at)
+				}
+				close(started)
+				got := <-left
+				if got.interrupted != (c.keys > 0) || (c.keys < 2) != (got.err == nil) || c.keys == 2 && ui.StatusOf(got.err) != 130 {
+					t.Errorf("%s: %+v", c.name, got)
+				}
+			})
+			want := c.shows
+			if !tty {
+				want = ""
+			}
+			if got, err := os.ReadFile(out.Name()); string(got) != want || err != nil {
+				t.Errorf("%s, terminal %v: prints %q, want %q, %v", c.name, tty, got, want, err)
+			}
+		}
+	}
 }

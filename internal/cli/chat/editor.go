@@ -270,7 +270,7 @@ func (e *editor) suspend(line string, pos int) {
 
 // canContinue reports whether a shell with job control could continue trl after a stop: whether its
 // parent is in another process group of the same session, as for the kernel's own decision about
-// SIGTSTP. Without one, as after ssh -t HOST trl chat, nobody would.
+// SIGTSTP. Without one, as after ssh -t HOST trl chat, trl would be stopped forever.
 func canContinue() bool {
 	session, err := unix.Getsid(0)
 	if err != nil {

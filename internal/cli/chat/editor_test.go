@@ -3,8 +3,10 @@ package chat
 import (
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/term"
@@ -45,5 +47,37 @@ func TestEditorSuspend(t *testing.T) {
 		if err != nil || !stopped || after != c.before+shell+pasteOn+c.after {
 			t.Errorf("%q: %q, then %q, want %q", c.typed, before, after, c.before+shell+pasteOn+c.after)
 		}
+	}
+}
+
+// TestCanContinue: a parent with job control gives trl a process group of its own. The parent of the leader
+// of a session, such as sshd, and one that runs trl in its own group, such as a script, continue nothing.
+func TestCanContinue(t *testing.T) {
+	for want, attr := range map[string]*syscall.SysProcAttr{
+		"true":                   {Setpgid: true},
+		"false: the same group":  {},
+		"false: another session": {Setsid: true},
+	} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env, cmd.SysProcAttr = append(os.Environ(), reports+"=1"), attr
+		out, err := cmd.CombinedOutput()
+		if got, _, _ := strings.Cut(want, ":"); string(out) != got || err != nil {
+			t.Errorf("%s: %q, %v", want, out, err)
+		}
+	}
+}
+
+// TestEditorSuspendWithoutShell: if no shell would continue trl, Ctrl-Z is no key, and typing goes on.
+func TestEditorSuspendWithoutShell(t *testing.T) {
+	e := &editor{pasted: map[string]string{}, chunks: make(chan []byte, 1), canStop: func() bool { return false }}
+	e.stop = func() { t.Error("trl stops") }
+	e.term = term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{e, io.Discard}, "> ")
+	e.term.AutoCompleteCallback = e.key
+	e.chunks <- []byte("ha\x1alf\r")
+	if line, err := e.term.ReadLine(); line != "half" || err != nil {
+		t.Errorf("%q, %v", line, err)
 	}
 }

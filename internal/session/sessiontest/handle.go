@@ -59,7 +59,7 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 		r.mu.Unlock()
 		return link.HelloResult{Version: "memory", Protocol: r.protocol(), SessionID: r.id, PID: 1, Created: r.Created() != nil}, nil, nil
 	case link.Create.Name:
-		return r.create(params)
+		return r.create(ctx, params)
 	case link.Set.Name:
 		return r.set(params)
 	case link.Info.Name:
@@ -174,7 +174,7 @@ func (r *Runner) set(params json.RawMessage) (any, []byte, error) {
 	return link.SetResult{SessionInfo: r.reportLocked(), Enforced: enforced}, nil, nil
 }
 
-func (r *Runner) create(params json.RawMessage) (any, []byte, error) {
+func (r *Runner) create(ctx context.Context, params json.RawMessage) (any, []byte, error) {
 	var p link.CreateParams
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, nil, err
@@ -193,6 +193,9 @@ func (r *Runner) create(params json.RawMessage) (any, []byte, error) {
 		r.startProgram(p)
 	} else {
 		r.tell()
+	}
+	if r.Creating != nil {
+		r.Creating(ctx)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

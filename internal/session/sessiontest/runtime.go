@@ -144,6 +144,9 @@ type Runner struct {
 	Left []api.KilledProcess
 	// Starting does what takes time before it has started.
 	Starting func(ctx context.Context)
+	// Creating does what takes time before create is answered, when the program has begun. ctx ends with
+	// the connection.
+	Creating func(ctx context.Context)
 
 	// Spec is what it was started with.
 	Spec session.Spec

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/dialogue/agent"
@@ -62,7 +63,7 @@ func mainSubject(tool *api.DialogueToolCall, files []string) subject {
 		switch {
 		case part.Type == "diff" && part.Path != "":
 			diffs = append(diffs, part.Path)
-		case part.Text != "" && !whereItRuns.MatchString(part.Text):
+		case part.Text != "" && !whereItRuns().MatchString(part.Text):
 			words = append(words, part.Text)
 		}
 	}
@@ -73,7 +74,9 @@ func mainSubject(tool *api.DialogueToolCall, files []string) subject {
 }
 
 // whereItRuns is the whole content of a request of Gemini CLI, which has the command in its title.
-var whereItRuns = regexp.MustCompile(`^\s*\[current working directory [^\n\]]*\]\s*$`)
+var whereItRuns = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*\[current working directory [^\n\]]*\]\s*$`)
+})
 
 // mostWords bounds a subject from texts for people. A longer text is no subject, because a rule
 // must not decide on a part of it.
