@@ -224,20 +224,18 @@ type Limits struct {
 // ExecParams asks for a command. Its stdin travels in the body; HasStdin reports whether it has any.
 type ExecParams struct {
 	api.ExecParams
-	HasStdin bool `json:"has_stdin"`
-	// OpenStdin leaves stdin open for exec.input; the bytes of the body come first.
-	OpenStdin bool `json:"open_stdin,omitempty"`
+	HasStdin  bool `json:"has_stdin"`
+	OpenStdin bool `json:"open_stdin,omitempty"` // for exec.input; the bytes of the body come first
 }
 
-// CancelParams are those of exec.cancel. Gone means that nobody asked for it: the caller of the command
-// disconnected. An older runner ignores that.
+// CancelParams are those of exec.cancel. Gone: the command's caller disconnected.
 type CancelParams struct {
 	api.ExecCancelParams
 	Gone bool `json:"gone,omitempty"`
 }
 
-// DropParams names a request for a command by its run id. The runner stops the command, or
-// does not start it when the request has not arrived yet. It does not wait for the end.
+// DropParams names a request for a command by its run id. The runner stops the command, or does not
+// start it when the request has not arrived yet. It does not wait.
 type DropParams struct {
 	RunID string `json:"run_id"`
 }

@@ -399,7 +399,7 @@ func (r *Runner) list() []api.ExecInfo {
 	return infos
 }
 
-// callerGone is the cause of the end of a command that nobody cancelled.
+// callerGone is the cause of the end of a command whose caller did not cancel it.
 const callerGone = "its caller disconnected"
 
 // cancel is exec.cancel: it answers when the command has ended.

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/trl-dev/trl/internal/terminal/vt"
 	"github.com/trl-dev/trl/tests/trltest"
 )
@@ -15,13 +13,19 @@ import (
 // chats sits down to `trl chat args...` with the fake agent.
 func (p *place) chats(t *testing.T, args ...string) *person {
 	t.Helper()
-	path := filepath.Dir(trltest.FakeAgent(t)) + ":"
+	return p.withAgent(t).sit(t, 80, 24, append([]string{p.trl, "chat"}, args...)...)
+}
+
+// withAgent has the fake agent and trl on the PATH.
+func (p *place) withAgent(t *testing.T) *place {
+	t.Helper()
+	path := filepath.Dir(trltest.FakeAgent(t)) + ":" + filepath.Dir(p.trl) + ":"
 	for _, kv := range p.env {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
 			path += v
 		}
 	}
-	return p.with("PATH="+path).sit(t, 80, 24, append([]string{p.trl, "chat"}, args...)...)
+	return p.with("PATH=" + path)
 }
 
 // opens lets the fake agent go on behind a gate.
@@ -100,34 +104,27 @@ func TestChatEditor(t *testing.T) {
 // TestChatSuspended: after Ctrl-Z and fg, the line is there again below what the shell wrote.
 func TestChatSuspended(t *testing.T) {
 	t.Parallel()
-	s := newPlace(t).chats(t)
+	p := newPlace(t)
+	s := p.withAgent(t).sit(t, 80, 24, "bash", "--norc", "--noprofile", "-i")
+	s.press("PS1='$ '\r")
+	s.prompted("$ ")
+	s.press("trl chat\r")
 	s.prompted("> ")
 	for _, line := range []string{"half", strings.Repeat("x", 100)} { // on one row, on two
 		s.press("\x15" + line + "\x1a")
-		var status unix.WaitStatus
-		if _, err := unix.Wait4(s.cmd.Process.Pid, &status, unix.WUNTRACED, nil); err != nil || !status.Stopped() {
-			t.Fatalf("it did not stop: %v, %v", status, err)
-		}
-		shell, err := s.pty.Slave()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := shell.WriteString("$ fg " + line[:1] + "\n"); err != nil {
-			t.Fatal(err)
-		}
-		_ = shell.Close()
-		if err := s.cmd.Process.Signal(unix.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		s.prompted("$ ")
+		s.press(`printf '\033[H\033[2J'; fg` + "\r")
 		rows := "> " + line
 		if len(line) > 78 {
 			rows = rows[:80] + "\n" + rows[80:]
 		}
-		s.see(`^\$ fg ` + line[:1] + `\n` + rows + `$`)
+		s.see(`\Atrl chat\n` + rows + `$`)
 	}
 	s.press("\x15say on\r")
 	s.see(`^on$`)
 	s.press("\x04")
+	s.prompted("$ ")
+	s.press("exit\r")
 	s.left()
 	s.clean()
 }
