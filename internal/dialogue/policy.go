@@ -14,8 +14,9 @@ import (
 // A rule that denies or asks and has a pattern cannot be compared with an unknown subject. After
 // such a rule, nothing allows the request: a person decides. The same holds if the pattern occurs in
 // another field of the input of an MCP server's tool, because TRL does not know which field such a
-// tool uses. An unknown tool may be the tool of any such rule: then the pattern decides or, if the
-// rule has none, a person does.
+// tool uses, and if the request is for a directory in which such a rule may match a file. An unknown
+// tool may be the tool of any such rule: then the pattern decides or, if the rule has none, a person
+// does.
 //
 // dir is the directory that the agent works in, with which relative paths begin; empty if it is unknown.
 func decide(p *api.DialoguePolicy, r api.DialogueRequest, dir string) *api.DialogueRule {
@@ -29,7 +30,7 @@ func decide(p *api.DialoguePolicy, r api.DialogueRequest, dir string) *api.Dialo
 			continue
 		}
 		if !concerns(rule, r, dir) {
-			doubt = doubt || rule.Action != "allow" && (r.Subject == "" || strings.HasPrefix(r.Tool, mcpPrefix) && inInput(rule, r, dir))
+			doubt = doubt || rule.Action != "allow" && (r.Subject == "" || grantsMore(rule, r) || strings.HasPrefix(r.Tool, mcpPrefix) && inInput(rule, r, dir))
 			continue
 		}
 		if !named && anything(rule.Pattern) {
@@ -50,6 +51,20 @@ const mcpPrefix = "mcp__"
 // toolUnknown reports whether the agent did not say which tool it wants to use. In ACP the
 // name and the kind of a tool are optional.
 func toolUnknown(r api.DialogueRequest) bool { return r.Tool == "" || r.Tool == "other" }
+
+// grantsMore reports whether a request is for a whole directory, as Codex sends it, and a rule may match
+// a path in that directory. Of a pattern that is no absolute path, this is not known.
+func grantsMore(rule api.DialogueRule, r api.DialogueRequest) bool {
+	if r.SubjectKind != "path" || r.SubjectSource != "request" || !strings.HasSuffix(r.Subject, "/") {
+		return false
+	}
+	pattern := fromHome(rule.Pattern)
+	if !path.IsAbs(pattern) {
+		return true
+	}
+	fixed, _, open := strings.Cut(cleanPath(pattern), "*")
+	return strings.HasPrefix(fixed, r.Subject) || open && strings.HasPrefix(r.Subject, fixed)
+}
 
 // anything reports whether a pattern matches every subject.
 func anything(pattern string) bool { return pattern == "" || pattern == "*" }

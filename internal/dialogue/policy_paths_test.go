@@ -76,6 +76,34 @@ func TestPolicySeveralPaths(t *testing.T) {
 	}
 }
 
+// TestPolicyGrantOfDirectory: a request of Codex for a whole directory does not get around a rule for
+// a file in it: people decide.
+func TestPolicyGrantOfDirectory(t *testing.T) {
+	t.Setenv("HOME", "/home/me")
+	for _, c := range []struct{ root, rules, want string }{
+		{"/", "deny fileChange /etc/*\nallow fileChange *", ""},
+		{"/home/me", "deny fileChange /home/me/.ssh/*\nallow fileChange /home/me/*", ""},
+		{"/home/me", "deny fileChange ~/.ssh/*\nallow fileChange /home/me/*", ""},
+		{"/home/me/", "ask * *.env\nallow fileChange *", ""},
+		{"/home/me", "deny fileChange /home/*/.ssh/*\nallow fileChange *", ""},
+		{"/w", "deny fileChange secrets/*\nallow fileChange *", ""},
+		{"/etc", "deny fileChange /etc/*\nallow fileChange *", "deny"},
+		{"/etc/x", "deny fileChange /etc/*\nallow fileChange *", "deny"},
+		{"/w", "deny fileChange /w/a\nallow fileChange *", "deny"}, // the file that it changes now
+		{"/w", "deny fileChange /etc/*\nallow fileChange /w/*", "allow"},
+		{"/w", "deny commandExecution *.env\nallow fileChange /w/*", "allow"},
+		{"/w", "allow fileChange /w/*\ndeny fileChange *.env", "allow"},
+		{"/", "allow fileChange /w/*", ""},
+	} {
+		k := agenttest.CodexReady(t)
+		k.Hears(agenttest.CodexTurn, `{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"fileChange","id":"f","status":"inProgress","changes":[{"path":"/w/a","kind":{"type":"add"},"diff":"x"}]}}}`,
+			`{"method":"item/fileChange/requestApproval","id":7,"params":{"threadId":"T","turnId":"turn1","itemId":"f","grantRoot":"`+c.root+`"}}`)
+		if got := decided(rulesOf(c.rules), *k.Last(api.DialogueEventRequestOpened).Request, "/w"); got != c.want {
+			t.Errorf("%s, %q: %q, want %q", c.root, c.rules, got, c.want)
+		}
+	}
+}
+
 // TestPolicyRepeatedID: a request is not decided by the input of an earlier call with the same id.
 func TestPolicyRepeatedID(t *testing.T) {
 	k := agenttest.ACPReady(t)

@@ -76,6 +76,7 @@ func TestPolicyInDoubt(t *testing.T) {
 		"in code":                 {titled("Run `rm -rf x`"), "deny"},
 		"in brackets":             {titled("Bash(rm -rf x)"), "deny"},
 		"in quotes":               {titled("sh -c 'rm -rf x'"), "deny"},
+		"with quotes in it":       {titled(`Run r''m -rf x`), "deny"},
 		"behind another":          {titled("ls && rm -rf x"), "deny"},
 		"in the next line":        {titled("Shell\nrm -rf x"), "deny"},
 		"with blanks":             {titled("Run   git \t push now"), "deny"},
@@ -201,6 +202,13 @@ func TestPolicyCommandLines(t *testing.T) {
 		"(rm -rf /)", "(cd x; git push)", "echo $(rm -rf /)", "echo `git push`", "if true; then rm -rf /; fi", "for f in *; do git push; done",
 		"bash -lc rm -rf /", "bash -c 'rm -rf /'", `/bin/sh -c "git push"`, "zsh -c 'cd x; git push'", "dash -c 'rm -rf /' x", "bash -euo pipefail -c 'git push'",
 		"bash -c'git push'", "sudo bash -c 'rm -rf /'", "cd x; sh -c 'rm -rf /'", `bash -c "sh -c 'git push'"`, "sh -c sh -c rm -rf /", `"bash" "-c" "rm -rf /"`,
+		// What stands before a command.
+		"A=1 rm -rf /", "A='x y' B= git push", "cd x && GIT_DIR=x git push", "bash -c 'A=1 rm -rf /'", "sudo rm -rf /", "sudo -E -u root rm -rf /", "sudo -n rm -rf /",
+		"env A=1 git push", "env -i A=1 B=2 rm -rf /", "env -c rm -rf /", "env -S 'rm -rf /'", "nohup git push", "timeout 5s rm -rf /", "timeout -s KILL 5 rm -rf /", "timeout --signal=KILL 5 git push",
+		"nice -n 10 rm -rf /", "sudo nice rm -rf /", "time rm -rf /", "! git push", "{ rm -rf /; }", "f() { git push; }", "if rm -rf /; then ls; fi", "exec rm -rf /", "eval 'rm -rf /'",
+		"ls | xargs rm -rf", "ls | xargs -0 -n 1 rm -rf", "</dev/null rm -rf /", "2> x rm -rf /", "command git push", "su -c 'rm -rf /'", "su me -c 'git push'",
+		// Other spellings of its name.
+		"/bin/rm -rf /", "cd x; /usr/bin/git push", "sudo /usr/bin/git push", "../x/rm -rf /", `\rm -rf /`, "r''m -rf /", `'rm' -rf /`, `"/bin/rm" -rf /`, `g\it pu"s"h`, `"sudo" rm -rf /`,
 	} {
 		for does, want := range map[string]string{"deny": "deny", "ask": ""} {
 			if got := action(rules(does), "execute", "command", line); got != want {
@@ -211,7 +219,8 @@ func TestPolicyCommandLines(t *testing.T) {
 			t.Errorf("rm * allows %q", line)
 		}
 	}
-	for _, line := range []string{"ls", "docker run --rm x", "cd farm && ls", "echo rm -rf /", "git pushx", "git push origin", "cd x; git status", "bash build.sh", "bash -lc ls", "sh --norc -x", "env -c rm -rf /"} {
+	for _, line := range []string{"ls", "docker run --rm x", "cd farm && ls", "echo rm -rf /", "git pushx", "git push origin", "cd x; git status", "bash build.sh", "bash -lc ls", "sh --norc -x",
+		"A=rm make", "sudo ls rm -rf /", "sudo -u me ls rm -rf /", "/rm/ls -rf /", "echo 'git' 'push'", "make A=1 rm x", "git /bin/push"} {
 		if got := action(rules("deny"), "execute", "command", line); got != "allow" {
 			t.Errorf("%q: %q", line, got)
 		}
@@ -333,6 +342,7 @@ func TestPolicyExample(t *testing.T) {
 		{"Bash", "command", "git status; rm -rf ~", ""},
 		{"Bash", "command", "git  push", ""},
 		{"Bash", "command", "git -C . push", ""},
+		{"Bash", "command", `cat .e"n"v`, "deny"},
 	} {
 		if got := action(&policy, c.tool, c.kind, c.subject); got != c.want {
 			t.Errorf("%s %q: %q, want %q", c.tool, c.subject, got, c.want)

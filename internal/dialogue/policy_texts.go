@@ -11,7 +11,7 @@ import (
 // boundaries. Such a text is a sentence with a command in it, or a command with a remark behind it:
 // "Run `rm -rf x`", "rm -rf x [in /tmp] (clean up)".
 func mentions(pattern, text string) bool {
-	for _, way := range []func(string) string{strings.Clone, singleBlanks, cleanPath} {
+	for _, way := range []func(string) string{strings.Clone, singleBlanks, cleanPath, unquoted} {
 		p, s := way(pattern), way(text)
 		fit := make([]bool, len(s)+1)
 		for i := range fit {
