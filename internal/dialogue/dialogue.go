@@ -23,6 +23,7 @@ import (
 type Dialogue struct {
 	id       string
 	name     string // may be empty
+	argv     []string
 	created  time.Time
 	registry *Registry
 	log      *slog.Logger

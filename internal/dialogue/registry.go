@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -181,7 +182,7 @@ func (r *Registry) Create(ctx context.Context, p api.DialogueCreateParams) (api.
 		return api.DialogueInfo{}, err
 	}
 	id := newID()
-	if err := r.reserve(id, reserved{p.Name, p.Agent, p.Resume}); err != nil {
+	if err := r.reserve(id, reserved{p.Name, p.Agent, p.Resume, p.Argv}); err != nil {
 		return api.DialogueInfo{}, err
 	}
 	defer r.release(id)
@@ -290,24 +291,46 @@ var alreadyClosed = func() chan struct{} {
 
 func (r *Registry) newDialogue(rec *record, a about) *Dialogue {
 	return &Dialogue{
-		id: a.ID, name: a.Params.Name, created: a.CreatedAt, registry: r, log: r.log.With("dialogue_id", a.ID), starting: make(chan struct{}, 1),
+		id: a.ID, name: a.Params.Name, argv: a.Params.Argv, created: a.CreatedAt, registry: r, log: r.log.With("dialogue_id", a.ID), starting: make(chan struct{}, 1),
 		about: a, record: rec, state: api.DialogueStarting, messages: map[string]int64{}, ready: alreadyClosed,
 	}
 }
 
 // reserved holds the things that two live dialogues cannot share: a name, and a conversation of the
 // agent.
-type reserved struct{ name, agent, native string }
+type reserved struct {
+	name, agent, native string
+	argv                []string
+}
 
 // clash names the thing that both reserve; empty if there is none.
 func (r reserved) clash(other reserved) string {
 	switch {
 	case r.name != "" && r.name == other.name:
 		return "name " + strconv.Quote(r.name)
-	case r.native != "" && r.native == other.native && r.agent == other.agent:
+	case r.native != "" && r.native == other.native && r.agent == other.agent && (r.agent != "acp" || mayBeOne(r.argv, other.argv)):
 		return "conversation " + strconv.Quote(r.native) + " of " + r.agent
 	}
 	return ""
+}
+
+// mayBeOne reports whether two commands may run the same program. Another program that speaks ACP may
+// have other conversations with the same ids, such as session-1. A launcher has the program as its first
+// argument that is no option.
+func mayBeOne(a, b []string) bool {
+	program := func(argv []string) (name, first string) {
+		for i, word := range argv {
+			if i == 0 {
+				name = path.Base(word)
+			} else if !strings.HasPrefix(word, "-") {
+				return name, word
+			}
+		}
+		return name, ""
+	}
+	name, first := program(a)
+	otherName, otherFirst := program(b)
+	return name == otherName && (first == otherFirst || first == "" || otherFirst == "")
 }
 
 // reserve takes the name and the conversation for a dialogue that is about to be started, or
@@ -321,7 +344,7 @@ func (r *Registry) reserve(id string, want reserved) error {
 	r.mu.Unlock()
 	for _, d := range r.all() { // in this order: a dialogue moves from r.starting to r.dialogues
 		if info := d.Info(); info.State != api.DialogueEnded {
-			taken[d.id] = reserved{info.Name, info.Agent, info.NativeSession}
+			taken[d.id] = reserved{info.Name, info.Agent, info.NativeSession, d.argv}
 		}
 	}
 	for other, has := range taken {

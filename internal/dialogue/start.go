@@ -262,7 +262,7 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 	if info.State != api.DialogueEnded {
 		return info, api.Errorf(api.CodeConflict, "dialogue %q: has not ended; it is %s", d.id, info.State)
 	}
-	if err := d.registry.reserve(d.id, reserved{info.Name, info.Agent, info.NativeSession}); err != nil {
+	if err := d.registry.reserve(d.id, reserved{info.Name, info.Agent, info.NativeSession, d.argv}); err != nil {
 		return info, err
 	}
 	defer d.registry.release(d.id)

@@ -1,6 +1,8 @@
 package dialogue_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -205,4 +207,36 @@ func TestACPDaemonDies(t *testing.T) {
 	}
 	want := run(func() {})
 	run(func() { w.restart(nil) }).equals(t, "restarted", want)
+}
+
+// TestACPSameConversationID: another program may have a conversation with the same id; the same program
+// has only one.
+func TestACPSameConversationID(t *testing.T) {
+	w := start(t)
+	other := acpAgent()
+	other.Argv[0] = filepath.Join(t.TempDir(), "other")
+	if err := os.Symlink(fakeAgent(), other.Argv[0]); err != nil {
+		t.Fatal(err)
+	}
+	var first api.DialogueInfo
+	for _, p := range []api.DialogueCreateParams{acpAgent(), other} {
+		p.Resume = "session-1"
+		d := w.create(p)
+		if d.NativeSession != "session-1" {
+			t.Errorf("%+v", d)
+		}
+		if first.DialogueID == "" {
+			first = d
+		}
+		_, err := w.DialogueCreate(w.ctx, p)
+		testkit.WantError(t, err, api.CodeConflict, `conversation "session-1" of acp is taken by `+d.DialogueID)
+	}
+	launched := acpAgent()
+	launched.Argv, launched.Resume = append([]string{"env", "-u", "X"}, launched.Argv...), "session-1"
+	w.create(launched)
+	testkit.Must(w.DialogueTerminate(w.ctx, api.DialogueTerminateParams{DialogueID: first.DialogueID}))(w)
+	again := testkit.Must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: first.DialogueID}))(w)
+	if again.State != api.DialogueIdle || again.NativeSession != "session-1" {
+		t.Errorf("%+v", again)
+	}
 }
