@@ -38,6 +38,14 @@ func TestRepeatedCalls(t *testing.T) {
 			agenttest.ACPUpdate(`"sessionUpdate":"tool_call","toolCallId":"call_0","kind":"execute","status":"pending","title":"Terminal","rawInput":{}`),
 			agenttest.ACPUpdate(`"sessionUpdate":"tool_call","toolCallId":"call_0","kind":"execute","status":"pending","title":"` + "`a`" + `","rawInput":{"command":"a"}`),
 			asks(1, "a"), "allow", call("tool_call_update", "completed", "", "1")}, []string{"call_0 a > 1 completed"}}, // claude-code-acp
+		"without an input, and running": {[]string{
+			agenttest.ACPUpdate(`"sessionUpdate":"tool_call","toolCallId":"call_0","kind":"execute","status":"in_progress","title":"List","rawInput":{}`),
+			agenttest.ACPUpdate(`"sessionUpdate":"tool_call","toolCallId":"call_0","kind":"execute","status":"pending","title":"Run","rawInput":{"command":"a"}`),
+			call("tool_call_update", "completed", "", "1")}, []string{"call_0  >  cancelled", "call_0 a > 1 completed"}},
+		"without an input, of another kind": {[]string{
+			agenttest.ACPUpdate(`"sessionUpdate":"tool_call","toolCallId":"call_0","kind":"read","status":"pending","title":"List","rawInput":{}`),
+			agenttest.ACPUpdate(`"sessionUpdate":"tool_call","toolCallId":"call_0","kind":"execute","status":"pending","title":"Run","rawInput":{"command":"a"}`),
+			call("tool_call_update", "completed", "", "1")}, []string{"call_0  >  cancelled", "call_0 a > 1 completed"}},
 		"another is asked": {[]string{
 			agenttest.ACPUpdate(`"sessionUpdate":"tool_call","toolCallId":"call_0","kind":"execute","status":"in_progress","title":"a","rawInput":{"command":"a"}`),
 			`{"jsonrpc":"2.0","id":1,"method":"session/request_permission","params":{"sessionId":"S","toolCall":{"toolCallId":"call_0","kind":"execute","title":"b"},"options":[{"optionId":"1","name":"Yes","kind":"allow_once"}]}}`,

@@ -73,7 +73,7 @@ func (t *tool) isAnother(u toolCall, told string) bool {
 	}
 	title, input := t.item.Tool.Title, string(t.item.Tool.Input)
 	raw := jsonrpc.NotNull(u.RawInput)
-	if input == "{}" && raw != nil && told == announced {
+	if input == "{}" && raw != nil && told == announced && !t.asked && t.item.Tool.Status == "pending" && (u.Kind == "" || cmp.Or(toolKinds[u.Kind], "other") == t.item.Tool.Kind) {
 		return false // claude-code-acp announces a call again when the model has written its input
 	}
 	again := told == announced && t.announced || told == asked && (t.asked || raw == nil && input != "" && input != "{}")
