@@ -527,8 +527,14 @@ func TestSubagentStarts(t *testing.T) {
 		k := agenttest.CodexReady(t)
 		k.Hears(spawn...)
 		state(k, api.DialogueRunning)
+		k.Do(agent.Call{ID: "all", Interrupt: &agent.Interrupt{All: true}})
 		k.Hears(end)
 		state(k, api.DialogueIdle)
+		before := len(k.Wrote)
+		k.Hears(`{"method":"turn/started","params":{"threadId":"child","turn":{"id":"c1"}}}`)
+		if len(k.Wrote) != before {
+			t.Errorf("a later turn was interrupted: %s", k.Wrote[before:])
+		}
 	}
 }
 

@@ -268,9 +268,9 @@ func (c *protocol) turnStarted(t *thread, id string) {
 		c.turnCompleted(t, turnInfo{ID: t.turn, Status: "lost"})
 	}
 	t.turn, t.text, t.denials, t.base = id, "", nil, nil
-	t.begun, t.starts = true, false
-	if t.unwanted {
-		t.unwanted = false
+	unwanted := t.starts && t.unwanted
+	t.begun, t.starts, t.unwanted = true, false, false
+	if unwanted {
 		c.interruptAgent(t)
 	}
 	if t.total != nil || (t == c.main && c.options.Resume == "") {
