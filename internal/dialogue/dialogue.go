@@ -69,6 +69,9 @@ type Dialogue struct {
 	reportTimer *time.Timer // guarded by mu; reports open requests that no client sees
 
 	reported map[string]bool // guarded by mu; the open requests that were reported
+
+	undecided   map[string]bool     // guarded by mu; requests that no rule of undecidedBy decides
+	undecidedBy *api.DialoguePolicy // guarded by mu
 }
 
 // ID returns the dialogue's id.

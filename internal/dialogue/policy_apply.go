@@ -36,13 +36,21 @@ func (d *Dialogue) applyPolicyLocked(p *agentProcess) {
 // nextDecidedLocked returns the first open request that a rule decides and that is not in tried.
 // rule is nil when there is none.
 func (d *Dialogue) nextDecidedLocked(policy *api.DialoguePolicy, tried map[string]bool) (id string, rule *api.DialogueRule) {
-	for _, r := range d.tracker.Pending() {
-		if tried[r.RequestID] {
+	if policy == nil {
+		return "", nil
+	}
+	pending := d.tracker.Pending()
+	if policy != d.undecidedBy || len(d.undecided) > 2*len(pending) {
+		d.undecided, d.undecidedBy = map[string]bool{}, policy
+	}
+	for _, r := range pending {
+		if tried[r.RequestID] || d.undecided[r.RequestID] {
 			continue
 		}
 		if rule := decide(policy, r, d.about.Options.WorkingDir); rule != nil {
 			return r.RequestID, rule
 		}
+		d.undecided[r.RequestID] = true
 	}
 	return "", nil
 }

@@ -60,6 +60,38 @@ func TestPolicyAnswersOnce(t *testing.T) {
 	}
 }
 
+// TestPolicyLooksOnce: the rules are compared with each request once, so that thousands of requests that
+// wait take no time; a new policy is compared with all of them.
+func TestPolicyLooksOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	var written int64
+	ask := func(id string) {
+		line := `{"type":"control_request","request_id":"` + id + `","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"}}}` + "\n"
+		d.receive(p, piece{stream: api.EventStdout, offset: written, data: []byte(line)})
+		written += int64(len(line))
+	}
+	rules := []api.DialogueRule{{Tool: "Read", Action: "allow"}}
+	set := func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.about.Params.Policy = &api.DialoguePolicy{Rules: rules}
+		d.applyPolicyLocked(p)
+		d.flushLocked()
+	}
+	ask("r1")
+	set()
+	rules[0].Tool = "Bash" // shows which requests are compared again
+	ask("r2")
+	if n := strings.Count(eventsIn(t, dir), `"request_closed"`); n != 1 {
+		t.Errorf("%d requests were compared, not the new one alone", n)
+	}
+	set()
+	if n := strings.Count(eventsIn(t, dir), `"request_closed"`); n != 2 || len(d.tracker.Pending()) != 0 {
+		t.Errorf("the new policy answered %d of 2 requests", n)
+	}
+}
+
 // TestEndIsPublishedOnce: a daemon may die after it published the end and before it saved dialogue.json.
 // The next one does not publish the end again.
 func TestEndIsPublishedOnce(t *testing.T) {
