@@ -27,7 +27,7 @@ func (d *Dialogue) applyStepLocked(p *agentProcess, s agent.Step, at *int64) (re
 			continue
 		}
 		ev.Offset = at
-		d.publishLocked(p, p.aliases.renamed(ev))
+		d.publishLocked(p, flat(p.aliases.renamed(ev)))
 	}
 	for _, text := range s.Write {
 		d.sendLocked(p, text)
