@@ -3,8 +3,11 @@ package attach_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/internal/terminal/vt"
 	"github.com/trl-dev/trl/tests/trltest"
@@ -121,6 +124,47 @@ func TestChatSuspended(t *testing.T) {
 		s.see(`\Atrl chat\n` + rows + `$`)
 	}
 	s.press("\x15say on\r")
+	s.see(`^on$`)
+	s.press("\x04")
+	s.prompted("$ ")
+	s.press("exit\r")
+	s.left()
+	s.clean()
+}
+
+// TestChatStoppedFromOutside: after another process has stopped trl, fg shows the line again, and keys
+// edit it.
+func TestChatStoppedFromOutside(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.withAgent(t).sit(t, 80, 24, "bash", "--norc", "--noprofile", "-i")
+	s.press("PS1='$ '\r")
+	s.prompted("$ ")
+	s.press("sh -c 'echo $$ >pid; exec trl chat'\r")
+	s.prompted("> ")
+	text, err := os.ReadFile(filepath.Join(p.work, "pid"))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 0 {
+		t.Fatalf("pid %q: %v", text, err)
+	}
+	for _, line := range []string{"half", strings.Repeat("x", 100)} { // on one row, on two
+		s.press("\x05\x15" + line)
+		rows := "> " + line
+		if len(line) > 78 {
+			rows = rows[:80] + "\n" + rows[80:]
+		}
+		s.see("^" + rows + "$")
+		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		s.prompted("$ ")
+		s.press(`printf '\033[H\033[2J'; fg` + "\r")
+		s.see(`\Ash -c .*\n` + rows + `$`)
+		s.press("\x01y\x04") // Ctrl-A and Ctrl-D
+		first, _, _ := strings.Cut(rows[3:], "\n")
+		s.see("^> y" + first + "$")
+	}
+	s.press("\x05\x15say on\r")
 	s.see(`^on$`)
 	s.press("\x04")
 	s.prompted("$ ")

@@ -30,8 +30,8 @@ const (
 // it edits, it sends the terminal no queries, and it costs nothing before its first use. The
 // editor translates keys that the library does not know.
 //
-// Goroutines: one reads the terminal, one edits, and one follows the size of the window. All end
-// with close.
+// Goroutines: one reads the terminal, one edits, and one follows the size of the window and
+// redraws the line after a stop. All end with close.
 type editor struct {
 	tty        *ui.Terminal
 	term       *term.Terminal
@@ -40,6 +40,7 @@ type editor struct {
 	chunks     chan []byte
 	done       chan struct{} // closed by close
 	resized    chan os.Signal
+	continued  chan os.Signal
 	canStop    func() bool // whether a shell would continue trl
 	stop       func()      // stops trl until a shell continues it
 
@@ -57,13 +58,16 @@ type editor struct {
 	past      []string          // guarded by mu; messages, newest first
 	continues bool              // guarded by mu; the next line belongs to the newest message
 	closed    bool              // guarded by mu
+	suspended bool              // guarded by mu; suspend draws the line again
+	line      string            // guarded by mu; the line that is edited
+	pos       int               // guarded by mu; of the cursor in it
 }
 
 // newEditor takes over the terminal until close.
 func newEditor(t *ui.Terminal) (*editor, error) {
 	e := &editor{
 		tty: t, interrupts: make(chan struct{}, 1), chunks: make(chan []byte), done: make(chan struct{}),
-		resized: make(chan os.Signal, 1), canStop: canContinue, stop: stopProcess, pasted: map[string]string{},
+		resized: make(chan os.Signal, 1), continued: make(chan os.Signal, 1), canStop: canContinue, stop: stopProcess, pasted: map[string]string{},
 	}
 	if err := t.Raw(); err != nil {
 		return nil, fmt.Errorf("terminal: %w", err)
@@ -77,12 +81,15 @@ func newEditor(t *ui.Terminal) (*editor, error) {
 	e.measure()
 	_, _ = io.WriteString(t.Out, pasteOn)
 	signal.Notify(e.resized, unix.SIGWINCH)
+	signal.Notify(e.continued, unix.SIGCONT)
 	go ui.ReadChunks(e.tty, 4<<10, e.chunks, e.done)
 	go func() {
 		for {
 			select {
 			case <-e.resized:
 				e.measure()
+			case <-e.continued:
+				e.takeBack()
 			case <-e.done:
 				return
 			}
@@ -108,6 +115,7 @@ func (e *editor) close() {
 	}
 	e.setPrompt("")
 	signal.Stop(e.resized)
+	signal.Stop(e.continued)
 	close(e.done)
 	e.tty.Stop()
 	_, _ = io.WriteString(e.tty.Out, "\r\x1b[K"+pasteOff)
@@ -213,6 +221,7 @@ func (e *editor) key(line string, pos int, key rune) (string, int, bool) {
 	case e.lineBegun.IsZero():
 		e.lineBegun = e.lastRead
 	}
+	e.line, e.pos = line, pos
 	e.mu.Unlock()
 	switch key {
 	case keyDeleteNext:
@@ -249,6 +258,40 @@ func (e *editor) key(line string, pos int, key rune) (string, int, bool) {
 // appears again below what the shell has written.
 func (e *editor) suspend(line string, pos int) {
 	_, _ = e.term.Write(nil) // shows what was typed at once with Ctrl-Z
+	row, last := e.rows(line, pos)
+	e.setSuspended(true)
+	_, _ = io.WriteString(e.tty.Out, pasteOff+strings.Repeat("\r\n", last-row+1))
+	e.tty.Restore()
+	e.stop()
+	_ = e.tty.Raw()
+	e.redraw(row)
+	e.setSuspended(false)
+}
+
+func (e *editor) setSuspended(on bool) {
+	e.mu.Lock()
+	e.suspended = on
+	e.mu.Unlock()
+}
+
+// takeBack takes the terminal back after another process has stopped and continued trl. A shell may
+// have used it meanwhile: then it is not as trl left it.
+func (e *editor) takeBack() {
+	e.mu.Lock()
+	skip, line, pos := e.closed || e.suspended, e.line, e.pos
+	e.mu.Unlock()
+	if skip {
+		return
+	}
+	row := 0
+	if changed, _ := e.tty.RawAgain(); changed {
+		row, _ = e.rows(line, pos)
+	}
+	e.redraw(row)
+}
+
+// rows returns the row of the cursor and the last row of a line, from 0.
+func (e *editor) rows(line string, pos int) (row, last int) {
 	cols, _ := e.tty.Size()
 	if cols <= 0 {
 		cols = 80 // as the library assumes
@@ -256,13 +299,12 @@ func (e *editor) suspend(line string, pos int) {
 	e.mu.Lock()
 	prompt := ui.Columns([]byte(e.prompt))
 	e.mu.Unlock()
-	row, last := (prompt+utf8.RuneCountInString(line[:pos]))/cols, (prompt+utf8.RuneCountInString(line))/cols
-	_, _ = io.WriteString(e.tty.Out, pasteOff+strings.Repeat("\r\n", last-row+1))
-	e.tty.Restore()
-	e.stop()
-	_ = e.tty.Raw()
-	// The library clears the rows from that of the cursor up to the first one of the line. These
-	// would be rows of the shell.
+	return (prompt + utf8.RuneCountInString(line[:pos])) / cols, (prompt + utf8.RuneCountInString(line)) / cols
+}
+
+// redraw shows the line again. The library clears the rows from that of the cursor up to the first one
+// of the line: as many rows as given, which would be those of a shell, are left out.
+func (e *editor) redraw(row int) {
 	_, _ = io.WriteString(e.tty.Out, pasteOn+strings.Repeat("\r\n", row))
 	_, _ = e.term.Write(nil)
 	e.measure()

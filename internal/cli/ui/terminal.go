@@ -46,6 +46,20 @@ func (t *Terminal) Raw() (err error) {
 	return err
 }
 
+// RawAgain is Raw for a program that was stopped and continued. It reports whether the terminal was no
+// longer raw.
+func (t *Terminal) RawAgain() (changed bool, err error) {
+	before, err := term.GetState(int(t.In.Fd()))
+	if err != nil {
+		return false, err
+	}
+	if err := t.Raw(); err != nil {
+		return false, err
+	}
+	now, err := term.GetState(int(t.In.Fd()))
+	return err == nil && *now != *before, err
+}
+
 // Restore undoes Raw.
 func (t *Terminal) Restore() {
 	if t.cooked != nil {
