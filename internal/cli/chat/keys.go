@@ -21,7 +21,8 @@ const (
 	escapeTime = 100 * time.Millisecond
 
 	pasteBegins, pasteEnds   = "\x1b[200~", "\x1b[201~"
-	probe                    = "\x07" // the editor ignores it, but reports its line
+	probe                    = "\x07"   // the editor ignores it, but reports its line
+	mouse                    = "\x1b[M" // begins an old report of the mouse, for an earlier program
 	clearLine                = "\x05\x15"
 	keyEscape                = 0x1b
 	keyInterrupt, keySuspend = 0x03, 0x1a // key handles the second one after all earlier keys
@@ -78,6 +79,7 @@ func (e *editor) dropEscape(b []byte) {
 	switch {
 	case len(e.held) > 0 && e.held[0] != keyEscape: // the beginning of a character
 		return
+	case bytes.HasPrefix(e.held, []byte(mouse)): // on some terminals a key sends this
 	case len(e.held) > 1 && strings.IndexByte(stringBegins, e.held[1]) < 0: // no person types this
 		return
 	case len(e.held) == 1:
@@ -151,6 +153,16 @@ func sequence(b []byte) int {
 		return 0
 	}
 	switch c := b[1]; {
+	case bytes.HasPrefix(b, []byte(mouse)):
+		n := len(mouse)
+		for range 3 { // button, column, row
+			if !utf8.FullRune(b[n:]) {
+				return 0
+			}
+			_, size := utf8.DecodeRune(b[n:])
+			n += size
+		}
+		return n
 	case c == '[' || c == 'O':
 		from := 2
 		if bytes.HasPrefix(b, []byte("\x1b[[")) { // a function key of the Linux console

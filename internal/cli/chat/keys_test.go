@@ -28,6 +28,7 @@ func TestEditorKeys(t *testing.T) {
 		"\x1bd\x1b[3;5~":                string(keyDeleteNext) + string(keyDeleteNext),
 		"a\x1bOPb\x1b[15~c\x1b[[Ad\x1b[24;5~e\x1b[Zf\x1b[5~g":     "abcdefg", // function keys, Shift-Tab, Page Up
 		"a\x1b[<0;10;5Mb\x1b[Ic\x1b[?62;22cd\x1b[201~e":           "abcde",   // answers and reports of the terminal
+		"a\x1b[M !!b\x1b[M#éàc\x1b[M \xf0\xe1d":                   "abcd",    // the mouse, without and with UTF-8
 		"a\x1b]11;rgb:00/00\x1b\\b\x1b]0;x\ac\x1bP>|xterm\x1b\\d": "abcd",
 		"a\x1bhb\x1bäc\x1b.d":                                     "abcd", // Alt with a key that has no meaning
 		"\x1b\x1b[A\x1b\x03":                                      "\x1b[A" + clearLine,
@@ -83,6 +84,8 @@ func TestEditorEscape(t *testing.T) {
 		{"\x1b", "[A", "\x1b[A"},
 		{"\x1b", "OH", "\x01"},
 		{"\x1b[", "A", "\x1b[A"},
+		{"\x1b[M", "abc", "abc"}, // a function key
+		{"\x1b[M !", "!", "!"},
 		{"\x1b[1;", "5D", keyWordLeft},
 		{"\x1b", "[200~x\x1b[201~", "x"},
 		{"\x1b[200~one", " two\x1b[201~", "one two"},
