@@ -13,7 +13,7 @@ const separators = ";|&`()"
 var oneLine = strings.NewReplacer("\\\r\n", " ", "\\\n", " ", "\r", ";", "\n", ";")
 
 // unquoted returns a text without the characters that quote: r”m and \rm are rm.
-var unquoted = strings.NewReplacer("'", "", `"`, "", `\`, "").Replace
+var unquoted = strings.NewReplacer("$'", "", `$"`, "", "'", "", `"`, "", `\`, "").Replace
 
 // beforeCommand matches text before a nested command: a shell with the option that takes a script,
 // or a keyword.

@@ -208,7 +208,7 @@ func TestPolicyCommandLines(t *testing.T) {
 		"nice -n 10 rm -rf /", "sudo nice rm -rf /", "time rm -rf /", "! git push", "{ rm -rf /; }", "f() { git push; }", "if rm -rf /; then ls; fi", "exec rm -rf /", "eval 'rm -rf /'",
 		"ls | xargs rm -rf", "ls | xargs -0 -n 1 rm -rf", "</dev/null rm -rf /", "2> x rm -rf /", "command git push", "su -c 'rm -rf /'", "su me -c 'git push'",
 		// Other spellings of its name.
-		"/bin/rm -rf /", "cd x; /usr/bin/git push", "sudo /usr/bin/git push", "../x/rm -rf /", `\rm -rf /`, "r''m -rf /", `'rm' -rf /`, `"/bin/rm" -rf /`, `g\it pu"s"h`, `"sudo" rm -rf /`,
+		"/bin/rm -rf /", "cd x; /usr/bin/git push", "sudo /usr/bin/git push", "../x/rm -rf /", `\rm -rf /`, "r''m -rf /", `'rm' -rf /`, `"/bin/rm" -rf /`, `g\it pu"s"h`, `"sudo" rm -rf /`, "$'rm' -rf /", "bash -c $'rm -rf /'",
 	} {
 		for does, want := range map[string]string{"deny": "deny", "ask": ""} {
 			if got := action(rules(does), "execute", "command", line); got != want {
