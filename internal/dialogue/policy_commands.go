@@ -12,7 +12,7 @@ const separators = ";|&`()"
 // oneLine replaces line ends by separators, except one that continues the line.
 var oneLine = strings.NewReplacer("\\\r\n", " ", "\\\n", " ", "\r", ";", "\n", ";")
 
-// unquoted returns a text without the characters that quote: r”m and \rm are rm.
+// unquoted returns a text without the characters that quote: 'rm' and \rm are rm.
 var unquoted = strings.NewReplacer("$'", "", `$"`, "", "'", "", `"`, "", `\`, "").Replace
 
 // beforeCommand matches text before a nested command: a shell with the option that takes a script,
