@@ -118,7 +118,6 @@ func (r *run) abort() {
 			r.oc.Signal = syscall.SIGKILL
 		}
 	}
-	s.last = r.oc.ExitCode
 	in.clean()
 }
 

@@ -101,9 +101,8 @@ func (r *run) dropReadonly() bool {
 		before = environState(s.cfg.Env)
 	}
 	s.killUnusable()
-	last := s.last
 	r.oc.Died = s.restart(s.checkpoint.withDefinitions(fixed, before))
-	r.oc.Restarted, s.last = true, last
+	r.oc.Restarted = true
 	return r.oc.Died == nil
 }
 

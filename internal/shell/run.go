@@ -54,13 +54,13 @@ func (s *Shell) Run(c *Command) (Outcome, error) {
 		if st.cwd != "" {
 			s.cwd = st.cwd
 		}
-		s.last = st.code
 	case s.dead():
 		r.shellDied()
 	default:
 		r.abort()
 	}
 	r.finish()
+	s.last = r.oc.ExitCode
 	return r.oc, nil
 }
 

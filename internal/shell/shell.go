@@ -228,7 +228,7 @@ func (s *Shell) spawn(st *State) error {
 	s.proc = p
 	s.mu.Unlock()
 	s.pending, s.statuses, s.statusBuf, s.stateBuf, s.exitDump, s.printedOut, s.printedErr = nil, nil, nil, nil, nil, nil, nil
-	s.cpuUser, s.cpuSystem, s.last = 0, 0, 0
+	s.cpuUser, s.cpuSystem = 0, 0
 	s.shellKids = process.WatchChildren(p.PID)
 	s.watchers.Go(func() {
 		<-p.Done()
