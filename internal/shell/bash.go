@@ -46,15 +46,18 @@ func (bash) bootstrap(d dir, _ beginning) string {
 	// and the version, because SIGINT kills bash 3.2 after `trap - INT`.
 	// set +m: with job control, bash would print notices about finished jobs to the stderr of
 	// a later command.
-	return "PS1= PS2=; unset HISTFILE TMOUT; set +o history; set +m +H; shopt -s execfail expand_aliases; shopt -u checkwinsize huponexit\n" +
-		`trap '((${#BASH_SOURCE[@]})) && { ((BASH_VERSINFO[0]>3)) && \builtin trap - INT; \builtin kill -INT $$; }' URG` + "\n" +
-		`trap '{ \builtin . ` + d.dumpFile() + `; } 2>/dev/null' EXIT` + "\n"
+	// The prompts have their own line, because a profile may have made them readonly, and an error
+	// takes the rest of the line with it.
+	return "PS1= PS2=\n" +
+		`\builtin unset HISTFILE TMOUT; \builtin set +o history; \builtin set +m +H; \builtin shopt -s execfail expand_aliases; \builtin shopt -u checkwinsize huponexit` + "\n" +
+		`\builtin trap '((${#BASH_SOURCE[@]})) && { ((BASH_VERSINFO[0]>3)) && \builtin trap - INT; \builtin kill -INT $$; }' URG` + "\n" +
+		`\builtin trap '{ \builtin . ` + d.dumpFile() + `; } 2>/dev/null' EXIT` + "\n"
 }
 
 func (bash) dump(d dir) string {
 	return `{ \builtin printf 'state\0'; \builtin declare -p; \builtin printf '\0\0\0'; \builtin declare -f; \builtin printf '\0'; \builtin alias -p; \builtin printf '\0'; ` +
 		`\builtin shopt -p; \builtin set +o; \builtin printf '\0'; \builtin umask; \builtin printf '\0%s\0' "${PWD-}"; ` +
-		`for __trl_i do \builtin printf '%s\1' "$__trl_i"; done; \builtin printf '\0end\0'; } >|` + d.statePath + " 2>/dev/null\nunset __trl_i\n"
+		`for __trl_i do \builtin printf '%s\1' "$__trl_i"; done; \builtin printf '\0end\0'; } >|` + d.statePath + " 2>/dev/null\n\\builtin unset __trl_i\n"
 }
 
 // status escapes the report with backslashes and gives it to eval behind an expansion that never
@@ -115,7 +118,7 @@ func (bash) scopesEnv() bool           { return false }
 func (bash) enter(r request) string { return posixEnter(r) }
 func (bash) leave(r request) string { return posixLeave(r) }
 
-func (bash) unset(name string) string { return "unset " + name }
+func (bash) unset(name string) string { return `\builtin unset ` + name }
 
 // sourcePipe uses eval, because bash 3.2 cannot source a FIFO.
 func (bash) sourcePipe(file string) string {
@@ -126,7 +129,7 @@ func (bash) statements(text string) []statement { return posixStatements(text) }
 
 func (bash) restore(st *State) string {
 	own := func(v statement) bool { return bashOwn()[v.name] || strings.HasPrefix(v.name, "BASH") }
-	return st.goTo(`\builtin cd -- `) + st.definitions(own) + st.setOptions()
+	return st.goTo(builtin, "cd -- ") + st.definitions(own) + st.setOptions(builtin)
 }
 
 // bashOwn has the variables that are not restored: a new shell sets them itself, or they cannot

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"os"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -57,7 +58,7 @@ func (s *Shell) connect() (stdin *os.File, out [2]*os.File, err error) {
 // closeScript removes its name when the shell has opened it. The descriptor for writing is also open
 // for reading, because the shell does not read yet.
 func (s *Shell) openScript() (stdin *os.File, err error) {
-	path := s.dir.path + "/" + s.cfg.Program.Argv0
+	path := s.dir.path + "/" + s.scriptName()
 	_ = os.Remove(path)
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		return nil, &os.PathError{Op: "mkfifo", Path: path, Err: err}
@@ -78,8 +79,18 @@ func (s *Shell) openScript() (stdin *os.File, err error) {
 // closeScript removes the name of the FIFO, so that no other process can write to it.
 func (s *Shell) closeScript() {
 	if s.dialect.script() {
-		_ = os.Remove(s.dir.path + "/" + s.cfg.Program.Argv0)
+		_ = os.Remove(s.dir.path + "/" + s.scriptName())
 	}
+}
+
+// scriptName is the name of that FIFO: the name under which the shell was found, as long as that is
+// neither an option nor the name of another file of TRL.
+func (s *Shell) scriptName() string {
+	name := s.cfg.Program.Argv0
+	if len(name) == 1 || strings.HasPrefix(name, "-") || strings.HasPrefix(name, "+") {
+		return string(s.cfg.Program.Family)
+	}
+	return name
 }
 
 // pipe makes a pipe that children do not inherit. Each end can be made non-blocking.

@@ -110,6 +110,13 @@ var urgThenINT = []syscall.Signal{syscall.SIGURG, syscall.SIGINT}
 // open the file, and would complain about a path of TRL in the output of the command.
 const mutely = "2>&- "
 
+// Before the name of a builtin, these run the builtin and not a function or an alias of that name.
+// zsh takes `command` for something else.
+const (
+	builtin = `\builtin `
+	command = `\command `
+)
+
 // quote turns s into one word of a POSIX shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
@@ -166,5 +173,5 @@ func posixLeave(r request) string {
 		return ""
 	}
 	// If the variable is unset, the script of posixEnter did not get that far.
-	return `case ${__trl_p+x} in x) \command cd -- "$__trl_p"; OLDPWD=${__trl_q-}; unset __trl_p __trl_q;; esac` + "\n"
+	return `case ${__trl_p+x} in x) \command cd -- "$__trl_p"; OLDPWD=${__trl_q-}; \command unset __trl_p __trl_q;; esac` + "\n"
 }

@@ -43,8 +43,8 @@ func (fish) bootstrap(d dir, _ beginning) string {
 	return "function fish_prompt; end; function fish_right_prompt; end; function fish_greeting; end; function fish_title; end\n" +
 		"set -g fish_autosuggestion_enabled 0; set -g fish_history ''\n" +
 		"function __trl_last; return $argv[1]; end\n" +
-		"function __trl_exit --on-event fish_exit; source " + d.dumpFile() + "; end\n" +
-		"set -g __trl_f (functions --names)\n"
+		"function __trl_exit --on-event fish_exit; builtin source " + d.dumpFile() + "; end\n" +
+		"set -g __trl_f (builtin functions --names)\n"
 }
 
 // dump prints the variables without command substitutions, which are slow, and functions only if
@@ -52,23 +52,23 @@ func (fish) bootstrap(d dir, _ beginning) string {
 // substitutions that it needs, because the state would lack all variables. `string escape` reads
 // stdin, which is empty, for a variable without a value.
 func (fish) dump(d dir) string {
-	const list = `printf '\001%s\n' $__trl_n; string escape -- $$__trl_n; end`
+	const list = `builtin printf '\001%s\n' $__trl_n; builtin string escape -- $$__trl_n; end`
 	return `begin
 set -g __trl_a (set --names --global --unexport)
 set -g __trl_b (set --names --global --export)
-set -g __trl_g (functions --names)
+set -g __trl_g (builtin functions --names)
 set -q __trl_a[1]; and set -q __trl_g[1]; or return
-printf 'state\0'
+builtin printf 'state\0'
 for __trl_n in $__trl_a; ` + list + `
-printf '\0'
+builtin printf '\0'
 for __trl_n in $__trl_b; ` + list + `
-printf '\0\0'
-test "$__trl_g" = "$__trl_f"; or for __trl_n in $__trl_g
-  contains -- $__trl_n $__trl_f; or functions --no-details $__trl_n
+builtin printf '\0\0'
+builtin test "$__trl_g" = "$__trl_f"; or for __trl_n in $__trl_g
+  builtin contains -- $__trl_n $__trl_f; or builtin functions --no-details $__trl_n
 end
-printf '\0\0\0'
+builtin printf '\0\0\0'
 umask
-printf '\0%s\0\0end\0' "$PWD"
+builtin printf '\0%s\0\0end\0' "$PWD"
 set -e __trl_n __trl_a __trl_b __trl_g
 end >` + d.statePath + " 2>/dev/null </dev/null\n"
 }
@@ -82,11 +82,11 @@ func (p fish) ping(d dir, token string) string { return p.status(d, token) + "\n
 func (p fish) command(d dir, r request) (file, wrapper, control string) {
 	// The command is a sourced file, because `exit` only leaves that file, and the status
 	// below is reported nevertheless.
-	wrapper = fmt.Sprintf("begin\n__trl_last %d\nsource %s\nend <%s >%s 2>%s\n%s\n", r.lastStatus, d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
+	wrapper = fmt.Sprintf("begin\n__trl_last %d\nbuiltin source %s\nend <%s >%s 2>%s\n%s\n", r.lastStatus, d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
 	return r.text + "\n", wrapper, p.source(d.wrapper()) + "\n"
 }
 
-func (fish) source(file string) string { return "source " + file }
+func (fish) source(file string) string { return "builtin source " + file }
 
 func (fish) scopesEnv() bool { return true }
 
@@ -119,12 +119,12 @@ func (fish) leave(r request) string {
 func (fish) unset(name string) string { return "set -e " + name }
 
 // sourcePipe uses stdin, the only way in which fish sources a pipe.
-func (fish) sourcePipe(file string) string { return "source - <" + file + " >/dev/null 2>&1" }
+func (fish) sourcePipe(file string) string { return "builtin source - <" + file + " >/dev/null 2>&1" }
 
 func (fish) restore(st *State) string {
 	var b strings.Builder
 	if strings.HasPrefix(st.cwd, "/") {
-		b.WriteString("test $PWD = " + fishQuote(st.cwd) + "; or builtin cd -- " + fishQuote(st.cwd) + "\n")
+		b.WriteString("builtin test $PWD = " + fishQuote(st.cwd) + "; or builtin cd -- " + fishQuote(st.cwd) + "\n")
 	}
 	for set, list := range map[string][]statement{"set -g ": st.vars, "set -gx ": st.exports} {
 		for _, v := range list {
@@ -134,7 +134,7 @@ func (fish) restore(st *State) string {
 		}
 	}
 	b.WriteString(st.functions + "\n")
-	b.WriteString(st.umaskText())
+	b.WriteString(st.umaskText(""))
 	return b.String()
 }
 

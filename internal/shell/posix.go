@@ -22,20 +22,24 @@ func (dash) script() bool                 { return true }
 func (dash) byLine() bool                 { return false }
 func (dash) interrupts() []syscall.Signal { return urgThenINT }
 
-func (dash) bootstrap(d dir, b beginning) string { return posixBegin(b, `\command .`) + posixTraps(d) }
+// bootstrap uses eval for the prompts, because a profile may have made them readonly.
+func (dash) bootstrap(d dir, b beginning) string {
+	return posixBegin(b, `\command .`) + "\\command eval 'PS1= PS2='\n" + posixTraps(d)
+}
 
 // posixBegin returns control text that leads a shell from the private directory to its own, and
 // then reads the startup files, which must not see the private one. A shell in another directory
-// could not name its script by one word, and the name of the script is $0, and in every message.
+// could not name its script by one word, and the name of the script is $0, and in every message. PS1
+// stays as it is, because startup files ask whether it is empty.
 func posixBegin(b beginning, dot string) string {
 	var t strings.Builder
-	t.WriteString("PS1= PS2= __trl_p=" + quote(b.cwd) + "\n" +
-		`until \command cd -- "${__trl_p:-/}" 2>/dev/null; do __trl_p=${__trl_p%/*}; done; unset __trl_p OLDPWD` + "\n")
+	t.WriteString("__trl_p=" + quote(b.cwd) + "\n" +
+		`until \command cd -- "${__trl_p:-/}" 2>/dev/null; do __trl_p=${__trl_p%/*}; done; \command unset __trl_p OLDPWD` + "\n")
 	read := func(file string) {
 		t.WriteString(`\command test -r ` + file + " && " + dot + " " + file + "\n")
 	}
 	if b.env != "" {
-		t.WriteString("ENV=" + quote(b.env) + "; export ENV\n")
+		t.WriteString("ENV=" + quote(b.env) + "; \\command export ENV\n")
 	}
 	if b.login {
 		read("/etc/profile")
@@ -45,7 +49,7 @@ func posixBegin(b beginning, dot string) string {
 		// The profile may have set ENV. A value that cannot be expanded is an error of a subshell only.
 		t.WriteString(`__trl_p=$(\eval "\printf %s \"${ENV-}\"" 2>/dev/null) || :` + "\n")
 		read(`"${__trl_p-}"`)
-		t.WriteString("unset __trl_p\n")
+		t.WriteString("\\command unset __trl_p\n")
 	}
 	return t.String()
 }
@@ -53,9 +57,8 @@ func posixBegin(b beginning, dot string) string {
 func posixTraps(d dir) string {
 	// Processes ignore SIGURG by default, so it cannot harm a child. In the shell, the trap
 	// turns it into an interrupt at a safe point.
-	return "PS1= PS2=\n" +
-		`trap '\command trap - INT; \command kill -INT $$' URG` + "\n" +
-		"trap '" + posixExitTrap(d) + "' EXIT\n"
+	return `\command trap '\command trap - INT; \command kill -INT $$' URG` + "\n" +
+		`\command trap '` + posixExitTrap(d) + "' EXIT\n"
 }
 
 func posixExitTrap(d dir) string { return `{ \command . ` + d.dumpFile() + `; } 2>/dev/null` }
@@ -67,7 +70,7 @@ func (dash) dump(d dir) string { return posixDump(d) }
 func posixDump(d dir) string {
 	return `{ \command printf 'state\0'; \command set; \command printf '\0'; \command export -p; \command printf '\0'; \command readonly -p; ` +
 		`\command printf '\0\0'; \command alias; \command printf '\0'; \command set +o; \command printf '\0'; \command umask; \command printf '\0%s\0' "${PWD-}"; ` +
-		`for __trl_i do \command printf '%s\1' "$__trl_i"; done; \command printf '\0end\0'; } >|` + d.statePath + " 2>/dev/null\nunset __trl_i\n"
+		`for __trl_i do \command printf '%s\1' "$__trl_i"; done; \command printf '\0end\0'; } >|` + d.statePath + " 2>/dev/null\n\\command unset __trl_i\n"
 }
 
 func (dash) status(d dir, token string) string {
@@ -110,7 +113,7 @@ func (dash) scopesEnv() bool           { return false }
 
 func (dash) enter(r request) string   { return posixEnter(r) }
 func (dash) leave(r request) string   { return posixLeave(r) }
-func (dash) unset(name string) string { return "unset " + name }
+func (dash) unset(name string) string { return `\command unset ` + name }
 
 func (dash) sourcePipe(file string) string { return `{ \command . ` + file + `; } >/dev/null 2>&1` }
 
@@ -118,7 +121,7 @@ func (dash) statements(text string) []statement { return posixStatements(text) }
 
 func (dash) restore(st *State) string {
 	var b strings.Builder
-	b.WriteString(st.goTo(`\command cd -- `))
+	b.WriteString(st.goTo(command, "cd -- "))
 	for _, v := range st.vars {
 		if !posixOwn[v.name] {
 			b.WriteString(v.text + "\n")
@@ -127,20 +130,20 @@ func (dash) restore(st *State) string {
 	for _, v := range st.exports {
 		// A listing also has "export NAME" alone, for a variable that is marked but unset.
 		if !posixOwn[v.name] {
-			b.WriteString("export " + v.name + "\n")
+			b.WriteString(command + "export " + v.name + "\n")
 		}
 	}
 	for _, a := range st.aliases {
-		b.WriteString("alias " + a.text + "\n")
+		b.WriteString(command + "alias " + a.text + "\n")
 	}
-	b.WriteString(st.positional())
+	b.WriteString(st.positional(command))
 	for _, v := range st.readonly {
 		if !posixOwn[v.name] {
-			b.WriteString("readonly " + v.name + "\n")
+			b.WriteString(command + "readonly " + v.name + "\n")
 		}
 	}
-	b.WriteString(st.umaskText())
-	b.WriteString(st.setOptions())
+	b.WriteString(st.umaskText(command))
+	b.WriteString(st.setOptions(command))
 	return b.String()
 }
 
@@ -162,7 +165,7 @@ func (ash) byLine() bool { return true }
 func (ash) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGURG} }
 
 func (ash) bootstrap(d dir, b beginning) string {
-	return "unset HISTFILE\n" + posixBegin(b, `\.`) + posixTraps(d)
+	return "unset HISTFILE\n" + posixBegin(b, `\.`) + "PS1= PS2=\n" + posixTraps(d)
 }
 
 func (p ash) command(d dir, r request) (file, wrapper, control string) {

@@ -199,14 +199,15 @@ func (s *Shell) spawn(st *State) error {
 	var begin beginning
 	switch {
 	case s.dialect.script():
-		spec.Dir, spec.Args = s.dir.path, append(spec.Args, s.cfg.Program.Argv0)
+		spec.Dir, spec.Args = s.dir.path, append(spec.Args, s.scriptName())
 		begin = beginning{cwd: s.cwd, login: s.cfg.Login, rc: s.cfg.RC}
 		spec.Env = slices.DeleteFunc(spec.Env, func(e string) bool {
 			value, found := strings.CutPrefix(e, "ENV=")
-			if found {
-				begin.env = value
+			if !found || value == "" {
+				return false
 			}
-			return found
+			begin.env = value
+			return true
 		})
 	case !s.cfg.Isolated:
 		spec.Dir = existing(s.cwd)
@@ -255,7 +256,7 @@ func (s *Shell) prepare(begin beginning, st *State) error {
 		text += s.dialect.sourcePipe(f.path) + "\n"
 	}
 	if err := s.bookkeep(text, deadline); err != nil {
-		said := strings.TrimSpace(string(s.printedErr))
+		said := strings.Trim(string(s.printedErr), "#$ \n") // without prompts
 		if said != "" {
 			said = ": " + said
 		}

@@ -205,7 +205,8 @@ func replaceNamed(list, old []statement, keys map[string]bool) []statement {
 
 // definitions returns a script that sets variables, functions, aliases, positional parameters and
 // umask, for a shell that prints definitions with their attributes. It leaves out the variables
-// for which own is true, which a new shell sets itself, and sets readonly variables last.
+// for which own is true, which a new shell sets itself, and sets readonly variables after the others.
+// Functions and aliases come after all declarations, which they could replace.
 func (st *State) definitions(own func(statement) bool) string {
 	var b, readonly strings.Builder
 	for _, v := range st.vars {
@@ -217,11 +218,11 @@ func (st *State) definitions(own func(statement) bool) string {
 			b.WriteString(v.text + "\n")
 		}
 	}
-	b.WriteString(st.functions + "\n")
+	b.WriteString(readonly.String() + st.functions + "\n")
 	for _, a := range st.aliases {
-		b.WriteString(a.text + "\n")
+		b.WriteString(builtin + a.text + "\n")
 	}
-	return b.String() + st.positional() + readonly.String() + st.umaskText()
+	return b.String() + st.positional(builtin) + st.umaskText(builtin)
 }
 
 // unset returns the names in env that the state does not have. A new shell gets them from its
@@ -243,11 +244,11 @@ func (st *State) unset(env []string) []string {
 }
 
 // positional returns a line that sets $1, $2, …
-func (st *State) positional() string {
+func (st *State) positional(by string) string {
 	if len(st.params) == 0 {
 		return ""
 	}
-	b := []byte("set --")
+	b := []byte(by + "set --")
 	for _, p := range st.params {
 		b = append(append(b, ' '), quote(p)...)
 	}
@@ -255,19 +256,19 @@ func (st *State) positional() string {
 }
 
 // umaskText returns a line that sets the umask.
-func (st *State) umaskText() string {
+func (st *State) umaskText(by string) string {
 	if st.umask == "" || strings.Trim(st.umask, "01234567") != "" {
 		return ""
 	}
-	return "umask " + st.umask + "\n"
+	return by + "umask " + st.umask + "\n"
 }
 
 // setOptions returns the lines that set the options of a POSIX shell.
-func (st *State) setOptions() string { return sortOptions(st.options, ownOptions()) }
+func (st *State) setOptions(by string) string { return sortOptions(by, st.options, ownOptions()) }
 
-// sortOptions returns lines without those of own options, and puts the options that could end or
+// sortOptions returns lines, each after by, without those of own options, and puts the options that could end or
 // disturb the restoring script last. The last word of each line is the option's name.
-func sortOptions(lines string, own map[string]bool) string {
+func sortOptions(by, lines string, own map[string]bool) string {
 	var first, last strings.Builder
 	for line := range strings.Lines(lines) {
 		line = strings.TrimSuffix(line, "\n")
@@ -275,9 +276,9 @@ func sortOptions(lines string, own map[string]bool) string {
 		switch {
 		case name == "" || own[name]:
 		case name == "errexit" || name == "nounset" || name == "unset" || name == "xtrace" || name == "verbose":
-			last.WriteString(line + "\n")
+			last.WriteString(by + line + "\n")
 		default:
-			first.WriteString(line + "\n")
+			first.WriteString(by + line + "\n")
 		}
 	}
 	return first.String() + last.String()
@@ -286,11 +287,11 @@ func sortOptions(lines string, own map[string]bool) string {
 // ownOptions are not restored: they must stay as the bootstrap sets them, or cannot be set.
 var ownOptions = set("monitor history histexpand emacs vi noexec interactive stdin checkwinsize huponexit login_shell restricted_shell privileged")
 
-// goTo returns a line that goes to the directory of the state if a startup file has left it. cd is the
-// command for that.
-func (st *State) goTo(cd string) string {
+// goTo returns a line that goes to the directory of the state if a startup file has left it, with the
+// builtin cd.
+func (st *State) goTo(by, cd string) string {
 	if !strings.HasPrefix(st.cwd, "/") {
 		return ""
 	}
-	return "case $PWD in " + quote(st.cwd) + ") ;; *) " + cd + quote(st.cwd) + "; unset OLDPWD;; esac\n"
+	return "case $PWD in " + quote(st.cwd) + ") ;; *) " + by + cd + quote(st.cwd) + "; " + by + "unset OLDPWD;; esac\n"
 }

@@ -33,9 +33,10 @@ func (zsh) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGIN
 func (zsh) bootstrap(d dir, _ beginning) string {
 	// The defaults of zsh (NOMATCH, no word splitting) remain; only history expansion and the
 	// noise of prompts are switched off.
-	return "PS1= PS2= RPS1=; unsetopt banghist promptsp promptcr zle monitor beep; setopt interactivecomments; unset HISTFILE TMOUT\n" +
-		`trap '\builtin trap - INT; \builtin kill -INT $$' URG` + "\n" +
-		`trap '{ \builtin . ` + d.dumpFile() + ` } 2>/dev/null' EXIT` + "\n"
+	return "PS1= PS2= RPS1=\n" +
+		`\builtin unsetopt banghist promptsp promptcr zle monitor beep; \builtin setopt interactivecomments; \builtin unset HISTFILE TMOUT` + "\n" +
+		`\builtin trap '\builtin trap - INT; \builtin kill -INT $$' URG` + "\n" +
+		`\builtin trap '{ \builtin . ` + d.dumpFile() + ` } 2>/dev/null' EXIT` + "\n"
 }
 
 // dump uses nothing that depends on zsh's own emulation mode, because the user may have changed
@@ -93,7 +94,7 @@ func (zsh) leave(r request) string {
 		fmt.Fprintf(&b, "if [[ -z ${__trl_t%[1]d+x} ]]; then :; elif [[ -n $__trl_t%[1]d ]]; then %[2]s=$__trl_o%[1]d; if [[ $__trl_t%[1]d = *export* ]]; then \\builtin export %[2]s; else \\builtin typeset -g +x %[2]s; fi; else \\builtin unset %[2]s; fi; \\builtin unset __trl_t%[1]d __trl_o%[1]d\n", i, e.key)
 	}
 	if r.workingDir != "" {
-		b.WriteString("\\builtin cd -q -- \"${__trl_p-/}\"; OLDPWD=${__trl_q-}; \\builtin unset __trl_p __trl_q\n")
+		b.WriteString("[[ -z ${__trl_q-} ]] || \\builtin cd -q -- \"$__trl_q\"; \\builtin cd -q -- \"${__trl_p-/}\"; OLDPWD=${__trl_q-}; \\builtin unset __trl_p __trl_q\n")
 	}
 	return asZsh(b.String())
 }
@@ -107,7 +108,7 @@ func asZsh(script string) string {
 	return `\builtin emulate zsh -c ` + quote(script) + "\n"
 }
 
-func (zsh) unset(name string) string { return "unset " + name }
+func (zsh) unset(name string) string { return `\builtin unset ` + name }
 
 func (zsh) sourcePipe(file string) string {
 	return `{ \builtin eval "$(<` + file + `)"; } >/dev/null 2>&1`
@@ -120,9 +121,9 @@ func (zsh) restore(st *State) string {
 		return zshOwn()[v.name] || !strings.Contains(v.text, "=") || strings.HasPrefix(v.name, "ZSH_")
 	}
 	// zsh remembers the directory for `cd -` itself and ignores OLDPWD, so the script goes
-	// there and back.
-	previous := `__trl_q=${OLDPWD-}; [ -z "$__trl_q" ] || { __trl_r=$PWD; \builtin cd -q -- "$__trl_q" && \builtin cd -q -- "$__trl_r"; }; unset __trl_r __trl_q` + "\n"
-	return st.goTo(`\builtin cd -q -- `) + st.definitions(own) + previous + sortOptions(st.options, zshOwnOptions())
+	// there and back. __trl_p and __trl_q may be those of enter, which leave needs.
+	previous := `__trl_s=${OLDPWD-}; [[ -z $__trl_s ]] || { __trl_r=$PWD; \builtin cd -q -- "$__trl_s" && \builtin cd -q -- "$__trl_r"; }; \builtin unset __trl_r __trl_s` + "\n"
+	return st.goTo(builtin, "cd -q -- ") + st.definitions(own) + previous + sortOptions(builtin, st.options, zshOwnOptions())
 }
 
 // zshOwn has the parameters that are not restored: a new shell sets them itself, they cannot be
