@@ -126,6 +126,9 @@ func (a *app) report(id string, o api.ExecOutcome, throwAway bool) {
 	if n := o.Usage.ForksRefused; n > 0 {
 		say("trl: the limit of processes (pids) refused to start %d", n)
 	}
+	if o.ShellRestarted && len(o.Killed) > 0 && !o.TimedOut && !o.Cancelled {
+		say("trl: the shell could no longer run commands and was killed; a new one has its state from before")
+	}
 	a.reportLimits(o.Limits)
 	if throwAway && len(o.LeftRunning) > 0 && (a.Stderr.TTY || a.verbose) {
 		for _, p := range o.LeftRunning {

@@ -124,7 +124,10 @@ func endNote(id string, o *api.ExecOutcome) string {
 	} else if o.OOMKilled {
 		b.WriteString(", a process was killed at the memory limit")
 	}
-	if o.ShellRestarted {
+	switch {
+	case o.ShellRestarted && len(o.Killed) > 0 && !o.TimedOut && !o.Cancelled:
+		b.WriteString("; the shell could no longer run commands and was killed; a new one has its state from before")
+	case o.ShellRestarted:
 		b.WriteString("; the shell ended and was started again with its state")
 	}
 	if n := len(o.LeftRunning); n > 0 {

@@ -220,7 +220,7 @@ func (r *run) awaitEnd() (status, bool) {
 			if st.token == r.ping && r.ping != "" && softFiles(s.proc.PID) < enoughFiles {
 				// The shell had too few descriptors to report the status of the command;
 				// what the ping brings is the status of that failure.
-				s.killUnusable()
+				r.killMute()
 				return status{}, false
 			}
 			return st, true
@@ -250,7 +250,7 @@ func (r *run) awaitEnd() (status, bool) {
 		if now.After(look) {
 			found, again := silence.look(r)
 			if found {
-				s.killUnusable()
+				r.killMute()
 				return status{}, false
 			}
 			look = now.Add(again)

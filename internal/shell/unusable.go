@@ -123,6 +123,13 @@ func (m *muteCheck) look(r *run) (found bool, again time.Duration) {
 	return false, muteSoon
 }
 
+// killMute kills a shell that cannot report the end of the command, and enters it in the receipt.
+func (r *run) killMute() {
+	pid := r.proc.PID
+	r.noteKilled([]process.Killed{{PID: pid, Command: process.CommandLine(pid), Signal: syscall.SIGKILL}})
+	r.killUnusable()
+}
+
 // killUnusable kills an unusable shell, so that it is replaced like any dead one.
 func (s *Shell) killUnusable() {
 	s.proc.Signal(syscall.SIGKILL)
