@@ -20,6 +20,7 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/place"
+	"github.com/trl-dev/trl/internal/process"
 )
 
 const (
@@ -300,8 +301,8 @@ func openLog(cfg config.Config) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// logSince returns the last lines that were written to the log after begin. The final line is
-// the reason why the daemon exited, as finish prints it.
+// logSince returns the last lines that were written to the log after begin, or the cause of a crash
+// in them. The final line is the reason why the daemon exited, as finish prints it.
 func logSince(path string, begin int64) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -312,6 +313,9 @@ func logSince(path string, begin int64) string {
 		return ""
 	}
 	text, _ := io.ReadAll(io.LimitReader(f, 64<<10))
+	if cause, _ := process.Crash(text); cause != "" {
+		return cause
+	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	for i, line := range lines {
 		lines[i] = strings.TrimPrefix(line, "trl: ")

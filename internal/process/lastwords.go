@@ -12,8 +12,8 @@ import (
 // thread: without and with the C library.
 var noThread = []string{"runtime: failed to create new OS thread", "runtime/cgo: pthread_create failed"}
 
-// LastWords finds the most useful line in the log of a Go program that has ended: the first one of the last crash, else the
-// very last one. NoRoom says that the program crashed because it could not start a thread.
+// LastWords finds the most useful line in the log of a Go program that has ended: the cause of the
+// last crash, else the very last line. NoRoom is that of Crash.
 func LastWords(path string) (last string, noRoom bool) {
 	const most = 64 << 10
 	f, err := os.Open(path)
@@ -28,24 +28,28 @@ func LastWords(path string) (last string, noRoom bool) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", false
 	}
-	crash := ""
-	for line := range bytes.Lines(text) {
-		s := strings.ToValidUTF8(strings.TrimSpace(string(line)), "?")
-		if s != "" {
-			last = s
-		}
-		if strings.HasPrefix(s, noThread[0]) || strings.HasPrefix(s, noThread[1]) {
-			return ErrLimit.Error(), true
-		}
-		if strings.HasPrefix(s, "panic: ") || strings.HasPrefix(s, "fatal error: ") {
-			crash = s
-		}
-	}
-	if crash != "" {
-		last = crash
+	last, noRoom = Crash(text)
+	if last == "" {
+		lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+		last = strings.ToValidUTF8(string(bytes.TrimSpace(lines[len(lines)-1])), "?")
 	}
 	if len(last) > 300 {
 		last = strings.ToValidUTF8(last[:300], "") + "..."
 	}
-	return last, false
+	return last, noRoom
+}
+
+// Crash finds the cause of the last crash in what a Go program has written, "" if there was none.
+// NoRoom says that it could not start a thread.
+func Crash(text []byte) (cause string, noRoom bool) {
+	for line := range bytes.Lines(text) {
+		s := strings.ToValidUTF8(strings.TrimSpace(string(line)), "?")
+		if strings.HasPrefix(s, noThread[0]) || strings.HasPrefix(s, noThread[1]) {
+			return ErrLimit.Error(), true
+		}
+		if strings.HasPrefix(s, "panic: ") || strings.HasPrefix(s, "fatal error: ") {
+			cause = s
+		}
+	}
+	return cause, false
 }

@@ -240,6 +240,19 @@ func line(text, word string) string {
 	return ""
 }
 
+// TestNoRoomForTheDaemon: the error has the reason, and not the goroutines of the daemon.
+func TestNoRoomForTheDaemon(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	cmd := a.command("bash", "-c", `ulimit -u 25; exec "$0" "$@"`, a.trl, "ls")
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + a.home()}
+	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.uid)}
+	o := a.finish(t, cmd)
+	if o.status != 125 || !strings.HasPrefix(o.stderr, "trl: start the daemon: the limit of processes is reached (ulimit -u") || strings.Count(o.stderr, "\n") != 2 {
+		t.Errorf("%+v", o)
+	}
+}
+
 // TestSocketIsRemoved: the daemon is found again, and stop ends it.
 func TestSocketIsRemoved(t *testing.T) {
 	t.Parallel()
