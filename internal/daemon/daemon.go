@@ -230,6 +230,7 @@ func (d *daemon) listen() (err error) {
 	case err != nil:
 		return err
 	case given.socket.Socket > 0:
+		d.keepStateDir()
 		d.listener, err = server.Adopt(given.socket)
 	case d.o.Stdio && !strings.HasPrefix(d.config.Origin("socket"), "flag "):
 	default:
@@ -242,6 +243,18 @@ func (d *daemon) listen() (err error) {
 		d.listener.Close()
 	}
 	return err
+}
+
+// keepStateDir uses the state directory of the program before this one, which has the sessions.
+func (d *daemon) keepStateDir() {
+	if d.config.Origin("state_dir") != config.OriginDefault {
+		return
+	}
+	now := d.config.StateDir
+	d.config.StateDir = place.StateDirOfSelf(now, os.Getenv)
+	if d.config.StateDir != now {
+		d.log.Warn("the state directory is that of an earlier version; the next daemon finds it only if TRL_STATE_DIR names it", "state_dir", d.config.StateDir, "default", now)
+	}
 }
 
 // openState takes the state directory. A daemon on stdio takes a directory of its own below it,

@@ -76,6 +76,26 @@ func StateDir(getenv func(string) string) string {
 	return path.Join("/tmp", "trl-"+strconv.Itoa(os.Getuid()), "state")
 }
 
+// StateDirOfSelf returns the state directory of a daemon that has replaced itself with this program.
+// Where this program would use dir by default, the one before may have used another: earlier versions
+// used trl in $XDG_STATE_HOME, and preferred $HOME to the user database, which can change, too. The
+// lock of the directory still names this process.
+func StateDirOfSelf(dir string, getenv func(string) string) string {
+	dirs := []string{dir}
+	if state := getenv("XDG_STATE_HOME"); path.IsAbs(state) {
+		dirs = append(dirs, path.Join(state, "trl"))
+	}
+	if home := Home(getenv); home != "" {
+		dirs = append(dirs, stateIn(home))
+	}
+	for _, d := range dirs {
+		if h, ok := ReadHolder(d); ok && h.PID == os.Getpid() {
+			return d
+		}
+	}
+	return dir
+}
+
 func stateIn(home string) string { return path.Join(home, ".local", "state", "trl") }
 
 // creatable reports whether the user can write to a directory, or make it with its parents.

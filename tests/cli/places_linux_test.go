@@ -215,6 +215,30 @@ func TestCrashWithOtherVariables(t *testing.T) {
 	}
 }
 
+// TestUpgradeWithOtherDefault: a daemon that replaces itself keeps its state directory, also if the
+// new program would choose another one.
+func TestUpgradeWithOtherDefault(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	a.enter(t, "/nonexistent") // so that $HOME counts
+	env := []string{"HOME=" + a.home()}
+	if o := a.trlWith(t, env, "run", "-s", "work", "v=kept"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	a.enter(t, a.work) // the daemon sees the same file
+	for range 2 {
+		if o := a.trlWith(t, env, "upgrade"); o.status != 0 {
+			t.Fatalf("%+v", o)
+		}
+		if o := a.trlWith(t, env, "run", "-s", "work", "echo $v"); o.status != 0 || o.stdout != "kept\n" {
+			t.Errorf("%+v", o)
+		}
+	}
+	if o := a.trlWith(t, env, "kill", "--all"); o.status != 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
 // TestLogout: the directory below /run/user goes, and the daemon listens elsewhere.
 func TestLogout(t *testing.T) {
 	t.Parallel()
