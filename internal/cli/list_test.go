@@ -66,7 +66,8 @@ func TestEndsCell(t *testing.T) {
 		"idle for 10m0s (idle_timeout_s)":                                "in 1m30s, idle",
 		"lived for 1h0m0s (lifetime_s)":                                  "in 1m30s, lifetime",
 		"the daemon that owns it did not connect to it for owner_lost_s": "in 1m30s, owner lost",
-		"something new": "in 1m30s",
+		"the connection that owned it closed":                            "in 1m30s, owner gone",
+		"something new":                                                  "in 1m30s",
 	} {
 		s := api.SessionInfo{EndsInS: &left, EndsWhy: why}
 		if got := endsCell(s, true).Text; got != want {

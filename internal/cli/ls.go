@@ -122,9 +122,9 @@ func (a *app) printSessions(list []api.SessionInfo) error {
 	return nil
 }
 
-// endsReasons are short words for the settings that end a session, which EndsWhy names.
-var endsReasons = []struct{ setting, word string }{
-	{"idle_timeout_s", "idle"}, {"lifetime_s", "lifetime"}, {"owner_lost_s", "owner lost"},
+// endsReasons are short words for what ends a session, by a part of EndsWhy.
+var endsReasons = []struct{ part, word string }{
+	{"idle_timeout_s", "idle"}, {"lifetime_s", "lifetime"}, {"owner_lost_s", "owner lost"}, {"the connection that owned it", "owner gone"},
 }
 
 // endsCell returns when a session will end on its own, and on request why.
@@ -137,7 +137,7 @@ func endsCell(s api.SessionInfo, why bool) ui.Cell {
 	}
 	text := "in " + ui.Span(time.Duration(*s.EndsInS)*time.Second)
 	for _, r := range endsReasons {
-		if why && strings.Contains(s.EndsWhy, r.setting) {
+		if why && strings.Contains(s.EndsWhy, r.part) {
 			text += ", " + r.word
 			break
 		}

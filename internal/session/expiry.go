@@ -39,6 +39,19 @@ func (s *Session) deadlineLocked() (at time.Time, cause string) {
 	return at, cause
 }
 
+// announcedEndLocked returns when and why the session will end, for the caller to see; without a
+// cause, nothing will end it.
+func (s *Session) announcedEndLocked() (at time.Time, cause string) {
+	at, cause = s.deadlineLocked()
+	if s.ownerEnd.IsZero() || s.ending.step != endNone || s.state == api.SessionTerminated {
+		return at, cause
+	}
+	if cause == "" || s.ownerEnd.Before(at) {
+		return s.ownerEnd, causeOwnerGone
+	}
+	return at, cause
+}
+
 // limitsLocked returns after what age and after what idle time the session expires; 0 for
 // never.
 func (s *Session) limitsLocked() (lifetime, idle time.Duration) {

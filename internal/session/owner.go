@@ -11,6 +11,8 @@ import (
 // daemon, which closes every connection. A terminal waits as long for its viewers.
 const ownerPatience = 10 * time.Second
 
+const causeOwnerGone = "the connection that owned it closed"
+
 // Own makes the connection that ctx carries the owner of an ephemeral session.
 func (s *Session) Own(ctx context.Context) (api.SessionInfo, error) {
 	if !s.ephemeral() {
@@ -25,7 +27,7 @@ func (s *Session) Own(ctx context.Context) (api.SessionInfo, error) {
 
 // setOwner makes conn the owner: the session ends when conn has been closed for linger_s.
 func (s *Session) setOwner(conn context.Context) {
-	s.awaitOwnerChange(func(gone func()) func() bool { return context.AfterFunc(conn, gone) }, func() {
+	s.awaitOwnerChange(time.Time{}, func(gone func()) func() bool { return context.AfterFunc(conn, gone) }, func() {
 		s.awaitOwner(0)
 	})
 }
@@ -38,19 +40,19 @@ func (s *Session) awaitOwner(patience time.Duration) {
 		patience = max(patience, time.Duration(*given*float64(time.Second)))
 	}
 	s.mu.Unlock()
-	const cause = "the connection that owned it closed"
 	if patience <= 0 {
-		s.destroy(false, cause)
+		s.destroy(false, causeOwnerGone)
 		return
 	}
-	s.awaitOwnerChange(func(over func()) func() bool { return time.AfterFunc(patience, over).Stop }, func() {
-		s.destroy(false, cause)
+	s.awaitOwnerChange(time.Now().Add(patience), func(over func()) func() bool { return time.AfterFunc(patience, over).Stop }, func() {
+		s.destroy(false, causeOwnerGone)
 	})
 }
 
 // awaitOwnerChange replaces the session's wait for a change of its owner: arm starts the wait
 // and returns how to stop it; then is called when it is over, unless another wait has replaced it.
-func (s *Session) awaitOwnerChange(arm func(happened func()) (stop func() bool), then func()) {
+// end is when the session ends unless an owner comes; zero while it has one.
+func (s *Session) awaitOwnerChange(end time.Time, arm func(happened func()) (stop func() bool), then func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == api.SessionTerminated {
@@ -59,6 +61,7 @@ func (s *Session) awaitOwnerChange(arm func(happened func()) (stop func() bool),
 	if s.stopOwnerWait != nil {
 		s.stopOwnerWait()
 	}
+	s.ownerEnd = end
 	s.ownerWaits++
 	n := s.ownerWaits
 	s.stopOwnerWait = arm(func() {

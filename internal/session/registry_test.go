@@ -571,8 +571,14 @@ func TestSmallLingerAfterRestart(t *testing.T) {
 		began := time.Now()
 		conn, gone := context.WithCancel(t.Context())
 		time.Sleep(9 * time.Second)
-		if _, err := w.get(ids[0]).Own(api.WithConn(t.Context(), conn)); err != nil {
-			t.Error(err)
+		for linger, want := range map[float64]float64{0: 1, 2: 1, 30: 21} {
+			info := w.get(ids[linger]).Info()
+			if info.EndsInS == nil || *info.EndsInS != want || info.EndsWhy != "the connection that owned it closed" {
+				t.Errorf("linger_s %g: %+v", linger, info)
+			}
+		}
+		if info, err := w.get(ids[0]).Own(api.WithConn(t.Context(), conn)); err != nil || info.EndsWhy == "the connection that owned it closed" {
+			t.Errorf("%+v, %v", info, err)
 		}
 		const cause = "the connection that owned it closed"
 		w.wantEnd(ids[2], began.Add(10*time.Second), cause)

@@ -80,6 +80,7 @@ type Session struct {
 	timeouts    link.Timeouts       // guarded by mu; the lifetime and idle timeout set for this session alone
 	// stopOwnerWait stops waiting for the owner's connection to close, or for a new owner.
 	stopOwnerWait func() bool // guarded by mu
+	ownerEnd      time.Time   // guarded by mu; when the session ends unless an owner comes; zero while it has one
 	ownerWaits    int         // guarded by mu; counts these waits, so that a stale one is recognised
 }
 
@@ -146,7 +147,7 @@ func (s *Session) infoLocked() api.SessionInfo {
 		terminal.Viewers = len(s.viewers.list)
 		info.Terminal = &terminal
 	}
-	if at, why := s.deadlineLocked(); why != "" {
+	if at, why := s.announcedEndLocked(); why != "" {
 		left := max(0, math.Ceil(time.Until(at).Seconds()))
 		info.EndsInS, info.EndsWhy = &left, why
 	}
