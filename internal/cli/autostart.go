@@ -19,8 +19,8 @@ import (
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/daemon"
 	"github.com/trl-dev/trl/internal/place"
-	"github.com/trl-dev/trl/internal/process"
 )
 
 const (
@@ -313,7 +313,7 @@ func logSince(path string, begin int64) string {
 		return ""
 	}
 	text, _ := io.ReadAll(io.LimitReader(f, 64<<10))
-	if cause, _ := process.Crash(text); cause != "" {
+	if cause := daemon.Crash(text); cause != "" {
 		return cause
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")

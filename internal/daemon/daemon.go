@@ -245,18 +245,6 @@ func (d *daemon) listen() (err error) {
 	return err
 }
 
-// keepStateDir uses the state directory of the program before this one, which has the sessions.
-func (d *daemon) keepStateDir() {
-	if d.config.Origin("state_dir") != config.OriginDefault {
-		return
-	}
-	now := d.config.StateDir
-	d.config.StateDir = place.StateDirOfSelf(now, os.Getenv)
-	if d.config.StateDir != now {
-		d.log.Warn("the state directory is that of an earlier version; the next daemon finds it only if TRL_STATE_DIR names it", "state_dir", d.config.StateDir, "default", now)
-	}
-}
-
 // openState takes the state directory. A daemon on stdio takes a directory of its own below it,
 // unless the configuration names one, so that several can run beside each other and beside the
 // daemon that listens. openState reports whether it did: the sessions that are found there

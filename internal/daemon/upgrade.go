@@ -18,7 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/place"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/server"
 	"github.com/trl-dev/trl/internal/version"
@@ -45,6 +47,12 @@ const CheckFlag = "check"
 type Program struct {
 	Version  string `json:"version"`
 	Protocol int    `json:"protocol"`
+}
+
+// Crash finds in a log why the daemon that wrote it crashed, "" if it did not.
+func Crash(log []byte) string {
+	cause, _ := process.Crash(log)
+	return cause
 }
 
 // Self returns the program that runs.
@@ -220,6 +228,18 @@ func (d *daemon) become(r replacement) error {
 		d.log.Error("cannot execute the new program", "binary", binary, "error", err)
 	}
 	return err
+}
+
+// keepStateDir uses the state directory of the program before this one, which has the sessions.
+func (d *daemon) keepStateDir() {
+	if d.config.Origin("state_dir") != config.OriginDefault {
+		return
+	}
+	now := d.config.StateDir
+	d.config.StateDir = place.StateDirOfSelf(now, os.Getenv)
+	if d.config.StateDir != now {
+		d.log.Warn("the state directory is that of an earlier version; the next daemon finds it only if TRL_STATE_DIR names it", "state_dir", d.config.StateDir, "default", now)
+	}
 }
 
 // inherited are the descriptors that the program before this one, or a service manager, left open.
