@@ -206,13 +206,15 @@ func TestKilledWhileDestroying(t *testing.T) {
 		service := daemon.Client(t)
 		id := create(t, service, api.SessionCreateParams{}).SessionID
 		list := work(t, service, id)
+		ctx, giveUp := context.WithCancel(t.Context()) // else the client would ask the next daemon, too
 		asked := make(chan struct{})
 		go func() {
 			defer close(asked)
-			_, _ = service.SessionDestroy(context.Background(), api.SessionDestroyParams{SessionID: id})
+			_, _ = service.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: id})
 		}()
 		time.Sleep(time.Duration(random.IntN(30_000)) * time.Microsecond) // the random moment
 		daemon.Kill9()
+		giveUp()
 		<-asked
 		daemon.Restart(t)
 		service = daemon.Client(t)
