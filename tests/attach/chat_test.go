@@ -104,23 +104,38 @@ func TestChatEditor(t *testing.T) {
 	s.clean()
 }
 
-// TestChatSuspended: after Ctrl-Z and fg, the line is there again below what the shell wrote.
-func TestChatSuspended(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
+// chatInShell runs a command that becomes trl chat in a shell with job control.
+func (p *place) chatInShell(t *testing.T, command string) *person {
+	t.Helper()
 	s := p.withAgent(t).sit(t, 80, 24, "bash", "--norc", "--noprofile", "-i")
 	s.press("PS1='$ '\r")
 	s.prompted("$ ")
-	s.press("trl chat\r")
+	s.press(command + "\r")
 	s.prompted("> ")
-	for _, line := range []string{"half", strings.Repeat("x", 100)} { // on one row, on two
+	return s
+}
+
+// stoppedLines are lines for trl chat that take one row and two.
+var stoppedLines = []string{"half", strings.Repeat("x", 100)}
+
+// inRows returns a line behind the prompt as the screen shows it.
+func inRows(line string) string {
+	rows := "> " + line
+	if len(rows) > 80 {
+		rows = rows[:80] + "\n" + rows[80:]
+	}
+	return rows
+}
+
+// TestChatSuspended: after Ctrl-Z and fg, the line is there again below what the shell wrote.
+func TestChatSuspended(t *testing.T) {
+	t.Parallel()
+	s := newPlace(t).chatInShell(t, "trl chat")
+	for _, line := range stoppedLines {
 		s.press("\x15" + line + "\x1a")
 		s.prompted("$ ")
 		s.press(`printf '\033[H\033[2J'; fg` + "\r")
-		rows := "> " + line
-		if len(line) > 78 {
-			rows = rows[:80] + "\n" + rows[80:]
-		}
+		rows := inRows(line)
 		s.see(`\Atrl chat\n` + rows + `$`)
 	}
 	s.press("\x15say on\r")
@@ -137,22 +152,15 @@ func TestChatSuspended(t *testing.T) {
 func TestChatStoppedFromOutside(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	s := p.withAgent(t).sit(t, 80, 24, "bash", "--norc", "--noprofile", "-i")
-	s.press("PS1='$ '\r")
-	s.prompted("$ ")
-	s.press("sh -c 'echo $$ >pid; exec trl chat'\r")
-	s.prompted("> ")
+	s := p.chatInShell(t, "sh -c 'echo $$ >pid; exec trl chat'")
 	text, err := os.ReadFile(filepath.Join(p.work, "pid"))
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || pid <= 0 {
 		t.Fatalf("pid %q: %v", text, err)
 	}
-	for _, line := range []string{"half", strings.Repeat("x", 100)} { // on one row, on two
+	for _, line := range stoppedLines {
 		s.press("\x05\x15" + line)
-		rows := "> " + line
-		if len(line) > 78 {
-			rows = rows[:80] + "\n" + rows[80:]
-		}
+		rows := inRows(line)
 		s.see("^" + rows + "$")
 		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 			t.Fatal(err)
